@@ -1,0 +1,74 @@
+//! The catalogue of GPUs: what of memory behaviour depends on the model. Facts only; nothing here asks a device.
+
+/// What PyTorch's memory use depends on, of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// The name `--gpu` takes.
+    pub name: &'static str,
+    /// The name the driver gives.
+    pub full_name: &'static str,
+    /// `totalGlobalMem`, in bytes.
+    pub total_memory: u64,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Most resident threads a multiprocessor holds.
+    pub threads_per_multiprocessor: u32,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+}
+
+/// Every GPU `--gpu` knows. Multiprocessors, threads and capabilities are NVIDIA's published figures
+/// (CUDA programming guide, compute-capability tables); memory is what the driver reports on such a card.
+pub const CATALOGUE: &[Gpu] = &[
+    Gpu {
+        name: "h200",
+        full_name: "NVIDIA H200",
+        total_memory: 150_109_880_320,
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        capability: (9, 0),
+    },
+    Gpu {
+        name: "a100-80gb",
+        full_name: "NVIDIA A100-SXM4-80GB",
+        total_memory: 85_095_874_560,
+        multiprocessors: 108,
+        threads_per_multiprocessor: 2048,
+        capability: (8, 0),
+    },
+    Gpu {
+        name: "rtx3090",
+        full_name: "NVIDIA GeForce RTX 3090",
+        total_memory: 25_438_126_080,
+        multiprocessors: 82,
+        threads_per_multiprocessor: 1536,
+        capability: (8, 6),
+    },
+    Gpu {
+        name: "rtx4090",
+        full_name: "NVIDIA GeForce RTX 4090",
+        total_memory: 25_250_627_584,
+        multiprocessors: 128,
+        threads_per_multiprocessor: 1536,
+        capability: (8, 9),
+    },
+    Gpu {
+        name: "t4",
+        full_name: "Tesla T4",
+        total_memory: 15_655_829_504,
+        multiprocessors: 40,
+        threads_per_multiprocessor: 1024,
+        capability: (7, 5),
+    },
+];
+
+/// The GPU that stands in where none is named.
+pub const DEFAULT: &str = "h200";
+
+impl Gpu {
+    /// The catalogue's entry of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        CATALOGUE.iter().find(|g| g.name == name)
+    }
+}

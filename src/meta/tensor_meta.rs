@@ -1,0 +1,90 @@
+//! What a tensor is, without its storage: shape, element type, strides.
+
+use super::{DType, Shape};
+
+/// Shape, element type and strides (in elements) of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorMeta {
+    /// Sizes of the dimensions.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: DType,
+    /// Step of each dimension, in elements; 0 where a dimension is expanded.
+    pub strides: Vec<u64>,
+}
+
+impl TensorMeta {
+    /// A contiguous tensor.
+    #[must_use]
+    pub fn contiguous(shape: Shape, dtype: DType) -> Self {
+        let strides = shape.contiguous_strides();
+        Self { shape, dtype, strides }
+    }
+
+    /// A contiguous scalar.
+    #[must_use]
+    pub fn scalar(dtype: DType) -> Self {
+        Self::contiguous(Shape::scalar(), dtype)
+    }
+
+    /// A one-element tensor spread over `shape` with stride 0: what `sum`'s backward passes on.
+    #[must_use]
+    pub fn expanded(shape: Shape, dtype: DType) -> Self {
+        let strides = vec![0; shape.rank()];
+        Self { shape, dtype, strides }
+    }
+
+    /// The same shape, contiguous, in another element type.
+    #[must_use]
+    pub fn with_dtype(&self, dtype: DType) -> Self {
+        Self::contiguous(self.shape.clone(), dtype)
+    }
+
+    /// A fresh contiguous tensor of this shape and type.
+    #[must_use]
+    pub fn like(&self) -> Self {
+        self.with_dtype(self.dtype)
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn numel(&self) -> u64 {
+        self.shape.numel()
+    }
+
+    /// Bytes that a contiguous tensor of this shape and type asks of the allocator.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.numel() * self.dtype.bytes()
+    }
+
+    /// Whether elements lie one after another in row-major order (dimensions of size 1 may have any stride).
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&d, &s) in self.shape.dims().iter().zip(&self.strides).rev() {
+            if d == 1 {
+                continue;
+            }
+            if s != expected {
+                return false;
+            }
+            expected *= d;
+        }
+        true
+    }
+
+    /// PyTorch's `is_non_overlapping_and_dense`: some order of the dimensions makes it contiguous.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        let mut dims: Vec<(u64, u64)> =
+            self.strides.iter().copied().zip(self.shape.dims().iter().copied()).filter(|&(_, d)| d != 1).collect();
+        dims.sort_unstable();
+        let mut expected = 1;
+        dims.into_iter().all(|(s, d)| {
+            let ok = s == expected;
+            expected *= d;
+            ok
+        })
+    }
+}

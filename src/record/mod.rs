@@ -1,0 +1,9 @@
+//! The words in which training and prediction speak, and to which reports listen.
+
+pub mod category;
+pub mod phase;
+pub mod row;
+
+pub use category::{Categories, Category};
+pub use phase::Phase;
+pub use row::{At, Measured, Memory, Predicted, Status};
