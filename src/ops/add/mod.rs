@@ -1,0 +1,3 @@
+//! `add`: `left + right`, of equal shapes.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `add_scalar`: Addition of a number, in place.
+
+pub mod rule;

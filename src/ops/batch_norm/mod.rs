@@ -1,0 +1,3 @@
+//! `batch_norm`: Batch normalisation. Inputs: x, weight, bias, running_mean, running_var, num_batches_tracked.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `div_scalar`: Division by a number.
+
+pub mod rule;

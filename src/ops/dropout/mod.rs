@@ -1,0 +1,3 @@
+//! `dropout`: Dropout: zeroes with probability `p` and scales the rest. The input itself where not training or p is 0.
+
+pub mod rule;

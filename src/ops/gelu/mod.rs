@@ -1,0 +1,3 @@
+//! `gelu`: Gaussian error linear unit.
+
+pub mod rule;

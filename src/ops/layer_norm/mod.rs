@@ -1,0 +1,3 @@
+//! `layer_norm`: Layer normalisation over the last dimension. Inputs: x, weight, bias if `bias`.
+
+pub mod rule;

@@ -1,0 +1,31 @@
+//! What `layer_norm` does to memory.
+
+use crate::meta::TensorMeta;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+
+/// Layer normalisation over the last dimension. Inputs: x, weight, bias if `bias`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerNorm {
+    /// Whether there is a bias: the third input.
+    pub bias: bool,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl OpRule for LayerNorm {
+    fn name(&self) -> &'static str {
+        "layer_norm"
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        same_as_first(inputs)
+    }
+
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        todo!()
+    }
+
+    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        todo!()
+    }
+}

@@ -1,0 +1,3 @@
+//! `linear`: `x · weightᵀ + bias`: PyTorch's `addmm` with a bias, `mm` without. Inputs: x, weight (out, in), bias if `bias`.
+
+pub mod rule;

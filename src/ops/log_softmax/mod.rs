@@ -1,0 +1,3 @@
+//! `log_softmax`: Logarithm of softmax over the last dimension.
+
+pub mod rule;

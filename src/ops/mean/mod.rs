@@ -1,0 +1,3 @@
+//! `mean`: Mean of all elements.
+
+pub mod rule;

@@ -1,0 +1,37 @@
+//! Operators: one folder each, with its rule (shapes and memory) and its kernels (computation).
+//!
+//! A rule states what PyTorch's operator does to memory; a kernel does it. The two are written apart, so that a
+//! prediction and a measurement can disagree.
+
+pub mod operator;
+pub mod rule;
+
+pub mod add;
+pub mod add_scalar;
+pub mod batch_norm;
+pub mod bce_with_logits;
+pub mod div_scalar;
+pub mod dropout;
+pub mod gelu;
+pub mod layer_norm;
+pub mod linear;
+pub mod log_softmax;
+pub mod mean;
+pub mod mean_last;
+pub mod mse_loss;
+pub mod mul;
+pub mod nll_loss;
+pub mod relu;
+pub mod rms_norm;
+pub mod rsqrt;
+pub mod sigmoid;
+pub mod silu;
+pub mod softmax;
+pub mod square;
+pub mod sum;
+pub mod tanh;
+pub mod to_copy;
+pub mod view;
+
+pub use operator::Operator;
+pub use rule::{Backward, Effect, Forward, Gradient, Library, OpRule, Output, RuleContext, Saved, ShapeError, Slot};

@@ -1,0 +1,3 @@
+//! `mse_loss`: Mean squared error. Inputs: x, target.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `mul`: `left · right`, the right one broadcast.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `nll_loss`: Mean negative log likelihood. Inputs: log-probabilities (rows, classes), class indices (rows).
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `relu`: `max(x, 0)`.
+
+pub mod rule;

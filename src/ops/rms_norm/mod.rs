@@ -1,0 +1,3 @@
+//! `rms_norm`: Root-mean-square normalisation over the last dimension, fused. Inputs: x, weight.
+
+pub mod rule;

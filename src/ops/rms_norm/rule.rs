@@ -1,0 +1,29 @@
+//! What `rms_norm` does to memory.
+
+use crate::meta::TensorMeta;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+
+/// Root-mean-square normalisation over the last dimension, fused. Inputs: x, weight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RmsNorm {
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+impl OpRule for RmsNorm {
+    fn name(&self) -> &'static str {
+        "rms_norm"
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        same_as_first(inputs)
+    }
+
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        todo!()
+    }
+
+    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        todo!()
+    }
+}

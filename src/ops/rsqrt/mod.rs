@@ -1,0 +1,3 @@
+//! `rsqrt`: `1 / √x`.
+
+pub mod rule;

@@ -1,0 +1,145 @@
+//! What an operator declares of itself from shapes alone: its outputs, and, in order, what forward and backward allocate,
+//! keep and free. Rules know no tensor and no device; the predictor interprets them.
+
+use crate::gpu::Gpu;
+use crate::meta::{DType, TensorMeta};
+
+/// A storage that a recipe allocates, by number, local to that recipe.
+pub type Slot = usize;
+
+/// A library whose handle takes a workspace from the allocator at its first use on a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Library {
+    /// cuBLAS: every matrix product.
+    Cublas,
+    /// cuBLASLt: `addmm` with a bias epilogue. It also asks for cuBLAS's workspace first.
+    CublasLt,
+}
+
+/// One thing a recipe does to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Ask the allocator for `bytes` and call the result `slot`. Zero bytes take nothing.
+    Alloc {
+        /// The name within this recipe.
+        slot: Slot,
+        /// Requested bytes, before rounding.
+        bytes: u64,
+    },
+    /// Give a slot back. A slot that is neither freed, nor an output or gradient, nor saved, is a mistake in the rule.
+    Free(Slot),
+    /// Make sure that the running thread's handle has its workspace (a no-op after the first time).
+    Library(Library),
+}
+
+/// Where an output lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// In a slot that the recipe allocated.
+    New(Slot, TensorMeta),
+    /// In the storage of an input: a view of it, or the very input passed through (`dropout` in evaluation).
+    View(usize, TensorMeta),
+    /// In the storage of an input whose values it replaces.
+    InPlace(usize, TensorMeta),
+}
+
+/// Something forward keeps for backward, in the order in which autograd packs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saved {
+    /// An input: packed before the operator runs. (It matters to checkpointing, which stops recomputing at the last pack.)
+    Input(usize),
+    /// An output, packed after the operator ran.
+    Output(usize),
+    /// A slot that is no output (statistics, masks), packed after the operator ran.
+    Slot(Slot, TensorMeta),
+}
+
+/// What a forward pass does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forward {
+    /// In order.
+    pub effects: Vec<Effect>,
+    /// One an output.
+    pub outputs: Vec<Output>,
+    /// What is kept where some input requires a gradient; ignored where none does.
+    /// Slots listed here die at once in that case.
+    pub saved: Vec<Saved>,
+}
+
+/// Where the gradient of an input lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gradient {
+    /// The input needs none.
+    None,
+    /// In a slot that the recipe allocated.
+    New(Slot, TensorMeta),
+    /// In the storage of the incoming gradient of output `n`: a view of it, or the gradient itself.
+    Incoming(usize, TensorMeta),
+}
+
+/// What a backward pass does. Saved tensors and the incoming gradient are released by the engine after the last effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Backward {
+    /// In order.
+    pub effects: Vec<Effect>,
+    /// One an input.
+    pub gradients: Vec<Gradient>,
+}
+
+/// What rules may ask about where they run.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleContext<'a> {
+    /// The GPU that is run on or stood in for.
+    pub gpu: &'a Gpu,
+}
+
+/// An operator over shapes that do not go together. The message names both sides.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ShapeError {
+    /// What is wrong, with the shapes.
+    pub message: String,
+}
+
+impl From<crate::meta::SizeError> for ShapeError {
+    fn from(e: crate::meta::SizeError) -> Self {
+        Self { message: e.to_string() }
+    }
+}
+
+/// The memory rule of an operator.
+///
+/// `inputs` are always all inputs in order, parameters among them. `needs[i]` says whether input `i` requires a gradient;
+/// all are false where no tape is recorded.
+pub trait OpRule: std::fmt::Debug {
+    /// PyTorch's name of the operator, e.g. `layer_norm`.
+    fn name(&self) -> &'static str;
+
+    /// The outputs' shapes and types.
+    ///
+    /// # Errors
+    /// [`ShapeError`] where the inputs do not go together.
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError>;
+
+    /// What forward does to memory, `infer` having succeeded.
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward;
+
+    /// What backward does to memory, given the layout of the incoming gradient of each output (`None`: it has none).
+    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward;
+}
+
+/// The one-output inference of operators that change neither shape nor type.
+///
+/// # Errors
+/// Never; the signature is the trait's.
+pub fn same_as_first(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+    Ok(vec![inputs[0].like()])
+}
+
+/// The one-output inference of reductions to a scalar of the given type.
+///
+/// # Errors
+/// Never; the signature is the trait's.
+pub fn scalar_of(dtype: DType) -> Result<Vec<TensorMeta>, ShapeError> {
+    Ok(vec![TensorMeta::scalar(dtype)])
+}

@@ -1,0 +1,3 @@
+//! `sigmoid`: Logistic sigmoid.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `silu`: `x · sigmoid(x)`.
+
+pub mod rule;

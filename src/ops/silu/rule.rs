@@ -1,0 +1,29 @@
+//! What `silu` does to memory.
+
+use crate::meta::TensorMeta;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+
+/// `x · sigmoid(x)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Silu {
+    /// Write into the input's storage.
+    pub inplace: bool,
+}
+
+impl OpRule for Silu {
+    fn name(&self) -> &'static str {
+        "silu"
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        same_as_first(inputs)
+    }
+
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        todo!()
+    }
+
+    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        todo!()
+    }
+}

@@ -1,0 +1,3 @@
+//! `softmax`: Softmax over the last dimension.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `square`: `x²` (`pow(x, 2)`).
+
+pub mod rule;

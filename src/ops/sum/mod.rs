@@ -1,0 +1,3 @@
+//! `sum`: Sum of all elements.
+
+pub mod rule;

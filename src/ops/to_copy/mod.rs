@@ -1,0 +1,3 @@
+//! `to_copy`: A copy in another element type: a cast.
+
+pub mod rule;

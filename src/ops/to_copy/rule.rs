@@ -1,0 +1,29 @@
+//! What `to_copy` does to memory.
+
+use crate::meta::{DType, TensorMeta};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+
+/// A copy in another element type: a cast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ToCopy {
+    /// The type to cast to.
+    pub dtype: DType,
+}
+
+impl OpRule for ToCopy {
+    fn name(&self) -> &'static str {
+        "to_copy"
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        same_as_first(inputs)
+    }
+
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        todo!()
+    }
+
+    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        todo!()
+    }
+}
