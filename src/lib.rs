@@ -4,10 +4,12 @@
 //!
 //! 1. [`meta`]: shapes, element types, sizes. Facts without a device.
 //! 2. [`record`]: phases, categories, rows; the words in which training and prediction speak.
-//! 3. [`gpu`]: the catalogue of GPU models.
-//! 4. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
-//! 5. [`model`]: from layers to a plan of operators over values.
+//! 3. [`alloc`]: PyTorch's caching allocator as pure policy. Never a tensor or a device.
+//! 4. [`gpu`]: the catalogue of GPU models.
+//! 5. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
+//! 6. [`model`]: from layers to a plan of operators over values.
 
+pub mod alloc;
 pub mod gpu;
 pub mod meta;
 pub mod model;

@@ -1,0 +1,163 @@
+//! The allocator's settings, by PyTorch's names and with PyTorch's limits. A value of this type is always within them;
+//! text is read in [`settings`](super::settings).
+
+use super::size::{LARGE_SEGMENT, MIN_LARGE_ALLOC};
+use crate::meta::bytes::MIB;
+
+/// How the allocator rounds, splits, collects and limits. `Default` is PyTorch's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AllocatorConfig {
+    pub(super) max_split_size: u64,
+    pub(super) max_non_split_rounding: u64,
+    pub(super) garbage_collection_threshold: f64,
+    pub(super) roundup_power2_divisions: Divisions,
+    pub(super) large_segment_size: u64,
+    /// Whether segments grow in place, page by page, instead of being allocated whole.
+    pub expandable_segments: bool,
+    /// Bytes that may be reserved at once, exactly; `None` is all that the backing has.
+    pub memory_limit: Option<u64>,
+}
+
+impl Default for AllocatorConfig {
+    fn default() -> Self {
+        Self {
+            max_split_size: u64::MAX,
+            max_non_split_rounding: LARGE_SEGMENT,
+            garbage_collection_threshold: 0.0,
+            roundup_power2_divisions: Divisions::default(),
+            large_segment_size: LARGE_SEGMENT,
+            expandable_segments: false,
+            memory_limit: None,
+        }
+    }
+}
+
+impl AllocatorConfig {
+    /// Blocks of this many MiB and more are never split.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooSmall`] below 20.
+    pub fn set_max_split_size_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
+        self.max_split_size = mebibytes("max_split_size_mb", mb, LARGE_SEGMENT / MIB)?;
+        Ok(())
+    }
+
+    /// How much larger than the request, in MiB, a block that may not be split can be and still be taken.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooSmall`] below 20.
+    pub fn set_max_non_split_rounding_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
+        self.max_non_split_rounding = mebibytes("max_non_split_rounding_mb", mb, LARGE_SEGMENT / MIB)?;
+        Ok(())
+    }
+
+    /// The segment, in MiB, that blocks between 1 MiB and 10 MiB share.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooSmall`] below 11.
+    pub fn set_large_segment_size_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
+        self.large_segment_size = mebibytes("large_segment_size_mb", mb, MIN_LARGE_ALLOC / MIB + 1)?;
+        Ok(())
+    }
+
+    /// The share of the memory limit above which unused segments are given back before new ones are asked for.
+    ///
+    /// # Errors
+    /// [`ConfigError::Threshold`] outside (0, 1).
+    pub fn set_garbage_collection_threshold(&mut self, share: f64) -> Result<(), ConfigError> {
+        if share > 0.0 && share < 1.0 {
+            self.garbage_collection_threshold = share;
+            Ok(())
+        } else {
+            Err(ConfigError::Threshold { share })
+        }
+    }
+
+    /// Steps between powers of two to which requests are rounded.
+    pub fn set_roundup_power2_divisions(&mut self, divisions: Divisions) {
+        self.roundup_power2_divisions = divisions;
+    }
+
+    /// The largest block that may be split, in bytes; `None` is any.
+    #[must_use]
+    pub fn max_split_size(&self) -> Option<u64> {
+        (self.max_split_size != u64::MAX).then_some(self.max_split_size)
+    }
+
+    /// What must be reserved before garbage is collected, in bytes; `None` where it never is: PyTorch collects only under a limit.
+    #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
+    pub(super) fn garbage_threshold(&self) -> Option<u64> {
+        let limit = self.memory_limit?;
+        (self.garbage_collection_threshold > 0.0).then(|| (self.garbage_collection_threshold * limit as f64) as u64)
+    }
+}
+
+fn mebibytes(key: &'static str, mb: u64, least_mb: u64) -> Result<u64, ConfigError> {
+    if mb < least_mb { Err(ConfigError::TooSmall { key, mb, least_mb }) } else { Ok(mb.min(u64::MAX / MIB) * MIB) }
+}
+
+/// `roundup_power2_divisions`: steps per power of two, for sixteen intervals from 1 MiB (and below) to 32 GiB (and above). 0 and 1 are
+/// no rounding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Divisions {
+    steps: [u64; Self::INTERVALS],
+    /// Whether any entry rounds: lets the usual case skip the look-up.
+    any: bool,
+}
+
+impl Divisions {
+    /// Intervals: 1 MiB, 2 MiB, 4 MiB, … 32 GiB.
+    pub const INTERVALS: usize = 16;
+
+    /// The same number of steps in every interval.
+    ///
+    /// # Errors
+    /// [`ConfigError::NotAPowerOfTwo`].
+    pub fn uniform(steps: u64) -> Result<Self, ConfigError> {
+        if steps.is_power_of_two() {
+            Ok(Self::from_steps([steps; Self::INTERVALS]))
+        } else {
+            Err(ConfigError::NotAPowerOfTwo { what: "divisions", value: steps })
+        }
+    }
+
+    pub(super) fn from_steps(steps: [u64; Self::INTERVALS]) -> Self {
+        Self { steps, any: steps.iter().any(|&s| s > 1) }
+    }
+
+    /// Steps of each interval, lowest first.
+    #[must_use]
+    pub fn steps(&self) -> &[u64; Self::INTERVALS] {
+        &self.steps
+    }
+
+    /// Steps for a request of `bytes` ≥ 1.
+    #[inline]
+    pub(super) fn at(&self, bytes: u64) -> u64 {
+        if !self.any {
+            return 0;
+        }
+        let interval = bytes.ilog2().saturating_sub(MIB.ilog2()) as usize;
+        self.steps[interval.min(Self::INTERVALS - 1)]
+    }
+}
+
+/// A setting outside PyTorch's limits, or text that is not one.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the messages say what each field is
+pub enum ConfigError {
+    #[error("{key} is {mb}, but must be at least {least_mb} (MiB)")]
+    TooSmall { key: &'static str, mb: u64, least_mb: u64 },
+    #[error("garbage_collection_threshold is {share}, but must lie between 0 and 1, both excluded")]
+    Threshold { share: f64 },
+    #[error("roundup_power2_divisions: {what} must be powers of two, {value} is not")]
+    NotAPowerOfTwo { what: &'static str, value: u64 },
+    #[error("`{key}` is no allocator setting; there are {}", super::settings::KEYS.join(", "))]
+    UnknownKey { key: String },
+    #[error("`{key}` is a setting of PyTorch's that changes nothing here: leave it out")]
+    NoEffect { key: String },
+    #[error("{key}: expected {expected}, found `{found}`")]
+    Value { key: &'static str, expected: &'static str, found: String },
+    #[error("expected `{expected}` after `{after}`, found {}", .found.as_ref().map_or("the end".into(), |f| format!("`{f}`")))]
+    Token { expected: char, after: String, found: Option<String> },
+}

@@ -1,0 +1,178 @@
+//! Reading PyTorch's settings text, as in `PYTORCH_ALLOC_CONF`: `max_split_size_mb:32,roundup_power2_divisions:[256:1,>:8]`.
+//! Spaces mean nothing; of a key given twice, the last counts. Limits are checked in [`config`](super::config).
+
+use std::str::FromStr;
+
+use super::config::{AllocatorConfig, ConfigError, Divisions};
+
+/// Every key, in the order of the documentation.
+pub(super) const KEYS: [&str; 6] = [
+    "max_split_size_mb",
+    "roundup_power2_divisions",
+    "garbage_collection_threshold",
+    "expandable_segments",
+    "large_segment_size_mb",
+    "max_non_split_rounding_mb",
+];
+
+/// PyTorch's keys that reach no figure of this allocator, or need what it has not (streams, pinned memory, another backend).
+const WITHOUT_EFFECT: [&str; 8] = [
+    "backend",
+    "per_process_memory_fraction",
+    "release_lock_on_cudamalloc",
+    "pinned_use_cuda_host_register",
+    "pinned_num_register_threads",
+    "pinned_use_background_threads",
+    "pinned_reserve_segment_size_mb",
+    "graph_capture_record_stream_reuse",
+];
+
+impl FromStr for AllocatorConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let mut tokens = Tokens::new(text);
+        while let Some(key) = tokens.next() {
+            match KEYS.iter().find(|&&k| k == key) {
+                Some(&key) => {
+                    tokens.expect(':', key)?;
+                    config.read(key, &mut tokens)?;
+                }
+                None if WITHOUT_EFFECT.contains(&&*key) => return Err(ConfigError::NoEffect { key }),
+                None => return Err(ConfigError::UnknownKey { key }),
+            }
+            if tokens.peek().is_some() {
+                tokens.expect(',', "a value")?;
+            }
+        }
+        Ok(config)
+    }
+}
+
+impl AllocatorConfig {
+    fn read(&mut self, key: &'static str, tokens: &mut Tokens) -> Result<(), ConfigError> {
+        match key {
+            "max_split_size_mb" => self.set_max_split_size_mb(tokens.number(key)?),
+            "max_non_split_rounding_mb" => self.set_max_non_split_rounding_mb(tokens.number(key)?),
+            "large_segment_size_mb" => self.set_large_segment_size_mb(tokens.number(key)?),
+            "garbage_collection_threshold" => self.set_garbage_collection_threshold(tokens.value(key, "a number between 0 and 1")?),
+            "expandable_segments" => {
+                self.expandable_segments = match tokens.text().as_str() {
+                    "True" => true,
+                    "False" => false,
+                    other => return Err(ConfigError::Value { key, expected: "True or False", found: other.to_owned() }),
+                };
+                Ok(())
+            }
+            _ => {
+                self.roundup_power2_divisions = Divisions::read(tokens)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl FromStr for Divisions {
+    type Err = ConfigError;
+
+    /// `4`, or `[256:1,512:2,>:8]`.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let mut tokens = Tokens::new(text);
+        let divisions = Self::read(&mut tokens)?;
+        match tokens.next() {
+            None => Ok(divisions),
+            Some(found) => Err(ConfigError::Value { key: DIVISIONS, expected: "nothing more", found }),
+        }
+    }
+}
+
+const DIVISIONS: &str = "roundup_power2_divisions";
+
+impl Divisions {
+    /// The first entry of a list fills every interval up to its own, later ones set one interval, `>` fills those above the last.
+    fn read(tokens: &mut Tokens) -> Result<Self, ConfigError> {
+        if tokens.peek() != Some("[") {
+            return Self::uniform(tokens.number(DIVISIONS)?);
+        }
+        tokens.expect('[', DIVISIONS)?;
+        let mut steps = [0; Self::INTERVALS];
+        let mut last: Option<usize> = None;
+        while tokens.peek() != Some("]") {
+            let bound = tokens.text();
+            tokens.expect(':', &bound)?;
+            let value = tokens.number(DIVISIONS)?;
+            if value != 0 && !value.is_power_of_two() {
+                return Err(ConfigError::NotAPowerOfTwo { what: "divisions", value });
+            }
+            if bound == ">" {
+                steps[last.unwrap_or(0) + 1..].fill(value);
+            } else {
+                let bound = parse::<u64>(DIVISIONS, "a size in MiB or >", &bound)?;
+                if !bound.is_power_of_two() {
+                    return Err(ConfigError::NotAPowerOfTwo { what: "intervals", value: bound });
+                }
+                let interval = (bound.ilog2() as usize).min(Self::INTERVALS - 1);
+                let first = if last.is_none() { 0 } else { interval };
+                steps[first..=interval].fill(value);
+                last = Some(interval);
+            }
+            if tokens.peek() != Some("]") {
+                tokens.expect(',', "an entry")?;
+            }
+        }
+        tokens.expect(']', DIVISIONS)?;
+        Ok(Self::from_steps(steps))
+    }
+}
+
+/// Words and the four separators `,:[]`.
+struct Tokens {
+    tokens: std::vec::IntoIter<String>,
+}
+
+impl Tokens {
+    fn new(text: &str) -> Self {
+        let mut tokens = vec![String::new()];
+        for c in text.chars().filter(|c| *c != ' ') {
+            if matches!(c, ',' | ':' | '[' | ']') {
+                tokens.extend([c.to_string(), String::new()]);
+            } else if let Some(word) = tokens.last_mut() {
+                word.push(c);
+            }
+        }
+        tokens.retain(|t| !t.is_empty());
+        Self { tokens: tokens.into_iter() }
+    }
+
+    fn peek(&self) -> Option<&str> {
+        self.tokens.as_slice().first().map(String::as_str)
+    }
+
+    fn next(&mut self) -> Option<String> {
+        self.tokens.next()
+    }
+
+    fn text(&mut self) -> String {
+        self.next().unwrap_or_default()
+    }
+
+    fn expect(&mut self, expected: char, after: &str) -> Result<(), ConfigError> {
+        match self.next() {
+            Some(t) if t.starts_with(expected) => Ok(()),
+            found => Err(ConfigError::Token { expected, after: after.to_owned(), found }),
+        }
+    }
+
+    fn number(&mut self, key: &'static str) -> Result<u64, ConfigError> {
+        self.value(key, "a whole number")
+    }
+
+    fn value<T: FromStr>(&mut self, key: &'static str, expected: &'static str) -> Result<T, ConfigError> {
+        parse(key, expected, &self.text())
+    }
+}
+
+fn parse<T: FromStr>(key: &'static str, expected: &'static str, text: &str) -> Result<T, ConfigError> {
+    text.parse().map_err(|_| ConfigError::Value { key, expected, found: text.to_owned() })
+}
