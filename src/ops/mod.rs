@@ -4,6 +4,8 @@
 //! prediction and a measurement can disagree.
 
 pub mod operator;
+pub mod recipe;
+pub mod reduction;
 pub mod rule;
 
 pub mod add;

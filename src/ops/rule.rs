@@ -2,7 +2,7 @@
 //! keep and free. Rules know no tensor and no device; the predictor interprets them.
 
 use crate::gpu::Gpu;
-use crate::meta::{DType, TensorMeta};
+use crate::meta::{DType, Shape, TensorMeta};
 
 /// A storage that a recipe allocates, by number, local to that recipe.
 pub type Slot = usize;
@@ -26,10 +26,13 @@ pub enum Effect {
         /// Requested bytes, before rounding.
         bytes: u64,
     },
-    /// Give a slot back. A slot that is neither freed, nor an output or gradient, nor saved, is a mistake in the rule.
+    /// Give a slot back. A slot that is neither freed, nor an output or gradient, nor kept, is a mistake in the rule.
     Free(Slot),
     /// Make sure that the running thread's handle has its workspace (a no-op after the first time).
     Library(Library),
+    /// Autograd packs this for backward. The place matters to checkpointing, which stops recomputing at the last pack: inputs
+    /// are packed before the operator works, outputs and statistics after.
+    Keep(Saved),
 }
 
 /// Where an output lives.
@@ -43,27 +46,24 @@ pub enum Output {
     InPlace(usize, TensorMeta),
 }
 
-/// Something forward keeps for backward, in the order in which autograd packs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Something forward keeps for backward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Saved {
-    /// An input: packed before the operator runs. (It matters to checkpointing, which stops recomputing at the last pack.)
+    /// An input.
     Input(usize),
-    /// An output, packed after the operator ran.
+    /// An output.
     Output(usize),
-    /// A slot that is no output (statistics, masks), packed after the operator ran.
-    Slot(Slot, TensorMeta),
+    /// A slot that is no output: statistics, masks, copies.
+    Slot(Slot),
 }
 
 /// What a forward pass does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forward {
-    /// In order.
+    /// In order. [`Effect::Keep`] only where backward will need it.
     pub effects: Vec<Effect>,
     /// One an output.
     pub outputs: Vec<Output>,
-    /// What is kept where some input requires a gradient; ignored where none does.
-    /// Slots listed here die at once in that case.
-    pub saved: Vec<Saved>,
 }
 
 /// Where the gradient of an input lives.
@@ -73,11 +73,14 @@ pub enum Gradient {
     None,
     /// In a slot that the recipe allocated.
     New(Slot, TensorMeta),
-    /// In the storage of the incoming gradient of output `n`: a view of it, or the gradient itself.
-    Incoming(usize, TensorMeta),
+    /// The very gradient that came in for output `n`.
+    Same(usize),
+    /// A view of the gradient that came in for output `n`.
+    View(usize, TensorMeta),
 }
 
-/// What a backward pass does. Saved tensors and the incoming gradient are released by the engine after the last effect.
+/// What a backward pass does, the engine's fitting of each gradient to its input (sum over broadcast dimensions, cast) included.
+/// The incoming gradient and what was kept are released by the engine after the last effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backward {
     /// In order.
@@ -142,4 +145,55 @@ pub fn same_as_first(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeErro
 /// Never; the signature is the trait's.
 pub fn scalar_of(dtype: DType) -> Result<Vec<TensorMeta>, ShapeError> {
     Ok(vec![TensorMeta::scalar(dtype)])
+}
+
+/// The shape of an elementwise operator's output: dimensions matched from the last, a size of 1 spread over the other's.
+///
+/// # Errors
+/// Names the operator and both shapes.
+pub fn broadcast(name: &str, left: &Shape, right: &Shape) -> Result<Shape, ShapeError> {
+    let rank = left.rank().max(right.rank());
+    let from_last = |s: &Shape, i: usize| s.rank().checked_sub(i + 1).map_or(1, |d| s.dims()[d]);
+    let mut dims = Vec::with_capacity(rank);
+    for i in (0..rank).rev() {
+        dims.push(match (from_last(left, i), from_last(right, i)) {
+            (a, b) if a == b => a,
+            (1, b) => b,
+            (a, 1) => a,
+            _ => return Err(ShapeError { message: format!("{name} cannot broadcast {left} with {right}") }),
+        });
+    }
+    Ok(Shape::new(dims)?)
+}
+
+/// The type of an elementwise operator's output over two floating types: the wider, and f32 for the two halves together.
+#[must_use]
+pub fn promote(left: DType, right: DType) -> DType {
+    match (left, right) {
+        (a, b) if a == b => a,
+        (DType::F64, _) | (_, DType::F64) => DType::F64,
+        _ => DType::F32,
+    }
+}
+
+/// Checks that two inputs have one shape.
+///
+/// # Errors
+/// Names the operator and both shapes.
+pub fn same_shape(name: &str, left: &Shape, right: &Shape) -> Result<(), ShapeError> {
+    if left == right { Ok(()) } else { Err(ShapeError { message: format!("{name} needs two equal shapes, got {left} and {right}") }) }
+}
+
+/// Checks that parameters of a normalisation over the last dimension have its size.
+///
+/// # Errors
+/// Names the operator and both shapes.
+pub fn normalised_last(name: &str, x: &Shape, parameters: &[TensorMeta]) -> Result<(), ShapeError> {
+    if x.rank() == 0 {
+        return Err(ShapeError { message: format!("{name} needs a dimension to normalise, got a scalar") });
+    }
+    match parameters.iter().find(|p| p.shape.dims() != [x.last()]) {
+        None => Ok(()),
+        Some(p) => Err(ShapeError { message: format!("{name} of shape {} does not go with an input of shape {x}", p.shape) }),
+    }
 }

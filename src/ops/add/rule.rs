@@ -1,9 +1,9 @@
 //! What `add` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, broadcast, promote, same_as_first};
 
-/// `left + right`, of equal shapes.
+/// `left + right`, broadcast where sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Add {
     /// `left += right`.
@@ -16,7 +16,16 @@ impl OpRule for Add {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        let out = broadcast(self.name(), &inputs[0].shape, &inputs[1].shape)?;
+        if self.inplace && out != inputs[0].shape {
+            return Err(ShapeError {
+                message: format!("an in-place add of shape {} cannot take a sum of shape {out} (the other side is {})", inputs[0].shape, inputs[1].shape),
+            });
+        }
+        if self.inplace {
+            return same_as_first(inputs);
+        }
+        Ok(vec![TensorMeta::contiguous(out, promote(inputs[0].dtype, inputs[1].dtype))])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

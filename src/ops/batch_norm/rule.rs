@@ -20,6 +20,13 @@ impl OpRule for BatchNorm {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        let x = &inputs[0].shape;
+        if !matches!(x.rank(), 2..=4) {
+            return Err(ShapeError { message: format!("batch_norm needs two to four dimensions (batch first), got {x}") });
+        }
+        if let Some(p) = inputs[1..5].iter().find(|p| p.shape.dims() != &x.dims()[1..2]) {
+            return Err(ShapeError { message: format!("batch_norm over {} channels of {x} does not go with a tensor of shape {}", x.dims()[1], p.shape) });
+        }
         same_as_first(inputs)
     }
 

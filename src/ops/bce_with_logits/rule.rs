@@ -1,7 +1,7 @@
 //! What `bce_with_logits` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_shape, scalar_of};
 
 /// Mean binary cross entropy of logits. Inputs: x, target.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,7 +13,8 @@ impl OpRule for BceWithLogits {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        same_shape(self.name(), &inputs[0].shape, &inputs[1].shape)?;
+        scalar_of(inputs[0].dtype)
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

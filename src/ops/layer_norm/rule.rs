@@ -1,7 +1,7 @@
 //! What `layer_norm` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, normalised_last, same_as_first};
 
 /// Layer normalisation over the last dimension. Inputs: x, weight, bias if `bias`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +18,7 @@ impl OpRule for LayerNorm {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        normalised_last(self.name(), &inputs[0].shape, &inputs[1..])?;
         same_as_first(inputs)
     }
 

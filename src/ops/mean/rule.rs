@@ -1,7 +1,7 @@
 //! What `mean` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, scalar_of};
 
 /// Mean of all elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,7 +13,7 @@ impl OpRule for Mean {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        scalar_of(inputs[0].dtype)
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

@@ -1,7 +1,7 @@
 //! What `mean_last` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
 
 /// Mean over the last dimension, kept as size 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,7 +13,10 @@ impl OpRule for MeanLast {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        if inputs[0].shape.rank() == 0 {
+            return Err(ShapeError { message: "mean_last needs a dimension to reduce, got a scalar".to_owned() });
+        }
+        Ok(vec![TensorMeta::contiguous(inputs[0].shape.with_last(1)?, inputs[0].dtype)])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

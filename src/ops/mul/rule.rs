@@ -1,7 +1,7 @@
 //! What `mul` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, broadcast, promote};
 
 /// `left · right`, the right one broadcast.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,7 +13,8 @@ impl OpRule for Mul {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        let out = broadcast(self.name(), &inputs[0].shape, &inputs[1].shape)?;
+        Ok(vec![TensorMeta::contiguous(out, promote(inputs[0].dtype, inputs[1].dtype))])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

@@ -1,7 +1,7 @@
 //! What `rms_norm` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, normalised_last, same_as_first};
 
 /// Root-mean-square normalisation over the last dimension, fused. Inputs: x, weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +16,7 @@ impl OpRule for RmsNorm {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        normalised_last(self.name(), &inputs[0].shape, &inputs[1..])?;
         same_as_first(inputs)
     }
 

@@ -1,7 +1,7 @@
 //! What `softmax` does to memory.
 
-use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::meta::{DType, TensorMeta};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
 
 /// Softmax over the last dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,8 @@ impl OpRule for Softmax {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        let x = &inputs[0];
+        Ok(vec![if self.to_f32 && x.dtype.is_half() { x.with_dtype(DType::F32) } else { x.like() }])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

@@ -1,11 +1,14 @@
 //! What `sum` does to memory.
 
-use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::meta::{DType, TensorMeta};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, scalar_of};
 
 /// Sum of all elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sum;
+pub struct Sum {
+    /// A half input gives an f32 sum in one pass (autocast's fused cast).
+    pub to_f32: bool,
+}
 
 impl OpRule for Sum {
     fn name(&self) -> &'static str {
@@ -13,7 +16,7 @@ impl OpRule for Sum {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        scalar_of(if self.to_f32 && inputs[0].dtype.is_half() { DType::F32 } else { inputs[0].dtype })
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

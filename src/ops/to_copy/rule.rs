@@ -1,7 +1,7 @@
 //! What `to_copy` does to memory.
 
 use crate::meta::{DType, TensorMeta};
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
 
 /// A copy in another element type: a cast.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ impl OpRule for ToCopy {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        Ok(vec![inputs[0].with_dtype(self.dtype)])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {

@@ -1,7 +1,7 @@
 //! What `view` does to memory.
 
 use crate::meta::{Shape, TensorMeta};
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
 
 /// The same elements in another shape; no memory of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,10 @@ impl OpRule for View {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        if self.shape.numel() != inputs[0].numel() {
+            return Err(ShapeError { message: format!("a tensor of shape {} cannot be viewed as {}", inputs[0].shape, self.shape) });
+        }
+        Ok(vec![TensorMeta::contiguous(self.shape.clone(), inputs[0].dtype)])
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
