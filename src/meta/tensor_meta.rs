@@ -74,6 +74,12 @@ impl TensorMeta {
         true
     }
 
+    /// Whether it is one element spread over more than one place, with stride 0 throughout.
+    #[must_use]
+    pub fn is_expanded_scalar(&self) -> bool {
+        self.numel() > 1 && self.shape.dims().iter().zip(&self.strides).all(|(&d, &s)| d == 1 || s == 0)
+    }
+
     /// PyTorch's `is_non_overlapping_and_dense`: some order of the dimensions makes it contiguous.
     #[must_use]
     pub fn is_dense(&self) -> bool {

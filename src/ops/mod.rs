@@ -3,6 +3,8 @@
 //! A rule states what PyTorch's operator does to memory; a kernel does it. The two are written apart, so that a
 //! prediction and a measurement can disagree.
 
+pub mod elementwise;
+pub mod normalisation;
 pub mod operator;
 pub mod recipe;
 pub mod reduction;

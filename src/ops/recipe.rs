@@ -1,7 +1,9 @@
 //! A builder of recipes: effects in order, slots numbered as they come. It only writes; [`super::rule`] says what the parts mean.
 
+use super::reduction::Reduction;
 use super::rule::{Backward, Effect, Forward, Gradient, Library, Output, Saved, Slot};
-use crate::meta::TensorMeta;
+use crate::gpu::Gpu;
+use crate::meta::{Shape, TensorMeta};
 
 /// A recipe being written.
 #[derive(Debug, Default)]
@@ -58,6 +60,36 @@ impl Recipe {
         self.effects.push(if needed { Effect::Keep(Saved::Slot(slot)) } else { Effect::Free(slot) });
     }
 
+    /// The engine's check of a gradient against its input: it sums over broadcast dimensions, then casts to the input's type.
+    pub fn fit(&mut self, gpu: &Gpu, raw: Raw, input: &TensorMeta) -> Gradient {
+        let summed = self.sum_to(gpu, raw, &input.shape);
+        if summed.meta.dtype == input.dtype {
+            return summed.gradient;
+        }
+        let cast = self.tensor(&input.like());
+        self.release(&summed);
+        Gradient::New(cast, input.like())
+    }
+
+    fn sum_to(&mut self, gpu: &Gpu, raw: Raw, shape: &Shape) -> Raw {
+        let from = &raw.meta.shape;
+        let leading = from.rank() - shape.rank();
+        let reduced: Vec<bool> =
+            from.dims().iter().enumerate().map(|(i, &d)| i < leading || (shape.dims()[i - leading] == 1 && d != 1)).collect();
+        if !reduced.contains(&true) {
+            return raw;
+        }
+        let sum = Reduction::new(&raw.meta, &reduced, raw.meta.dtype).run(self, gpu);
+        self.release(&raw);
+        Raw::new(sum, TensorMeta::contiguous(shape.clone(), raw.meta.dtype))
+    }
+
+    fn release(&mut self, raw: &Raw) {
+        if let Gradient::New(slot, _) = raw.gradient {
+            self.free(slot);
+        }
+    }
+
     /// The forward recipe with its outputs.
     #[must_use]
     pub fn forward(self, outputs: Vec<Output>) -> Forward {
@@ -74,5 +106,32 @@ impl Recipe {
     #[must_use]
     pub fn into_effects(self) -> Vec<Effect> {
         self.effects
+    }
+}
+
+/// A gradient as its formula leaves it, before the engine fits it to the input.
+#[derive(Debug, Clone)]
+pub struct Raw {
+    gradient: Gradient,
+    meta: TensorMeta,
+}
+
+impl Raw {
+    /// In a slot of the recipe.
+    #[must_use]
+    pub fn new(slot: Slot, meta: TensorMeta) -> Self {
+        Self { gradient: Gradient::New(slot, meta.clone()), meta }
+    }
+
+    /// The very gradient of output `n`, which lies as `meta` says.
+    #[must_use]
+    pub const fn same(n: usize, meta: TensorMeta) -> Self {
+        Self { gradient: Gradient::Same(n), meta }
+    }
+
+    /// A view of the gradient of output `n`.
+    #[must_use]
+    pub fn view(n: usize, meta: TensorMeta) -> Self {
+        Self { gradient: Gradient::View(n, meta.clone()), meta }
     }
 }

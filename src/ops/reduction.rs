@@ -237,7 +237,10 @@ fn fits_32_bits(dims: &[Dim]) -> bool {
 fn split(dims: &mut [Dim]) -> Vec<Dim> {
     let extent = |d: &Dim| (d.size - 1) * d.out.max(d.input);
     // The outermost of equals.
-    let at = (0..dims.len()).rev().reduce(|best, i| if extent(&dims[i]) > extent(&dims[best]) { i } else { best }).expect("a piece too large for 32 bits has a dimension");
+    let at = (0..dims.len())
+        .rev()
+        .reduce(|best, i| if extent(&dims[i]) > extent(&dims[best]) { i } else { best })
+        .expect("a piece too large for 32 bits has a dimension");
     let mut first = dims.to_vec();
     first[at].size /= 2;
     dims[at].size -= first[at].size;

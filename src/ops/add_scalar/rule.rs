@@ -1,7 +1,8 @@
 //! What `add_scalar` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError, same_as_first};
 
 /// Addition of a number, in place.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,11 +20,11 @@ impl OpRule for AddScalar {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        Recipe::new().forward(vec![Output::InPlace(0, inputs[0].clone())])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, _: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        Recipe::new().backward(vec![if needs[0] { Gradient::Same(0) } else { Gradient::None }])
     }
 }

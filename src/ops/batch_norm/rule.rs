@@ -1,7 +1,9 @@
-//! What `batch_norm` does to memory.
+//! What `batch_norm` does to memory. PyTorch has two implementations, its own and cuDNN's, and its own has a kernel for inputs
+//! whose channels lie innermost, which meets in scratch.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot, same_as_first};
 
 /// Batch normalisation. Inputs: x, weight, bias, running_mean, running_var, num_batches_tracked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,17 +26,144 @@ impl OpRule for BatchNorm {
         if !matches!(x.rank(), 2..=4) {
             return Err(ShapeError { message: format!("batch_norm needs two to four dimensions (batch first), got {x}") });
         }
-        if let Some(p) = inputs[1..5].iter().find(|p| p.shape.dims() != &x.dims()[1..2]) {
-            return Err(ShapeError { message: format!("batch_norm over {} channels of {x} does not go with a tensor of shape {}", x.dims()[1], p.shape) });
+        let channels = &x.dims()[1..2];
+        if let Some(p) = inputs[1..5].iter().find(|p| p.shape.dims() != channels) {
+            return Err(ShapeError {
+                message: format!("batch_norm over the {} channels of {x} does not go with a tensor of shape {}", channels[0], p.shape),
+            });
         }
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        let x = &inputs[0];
+        let needed = needs.contains(&true);
+        let mut r = Recipe::new();
+        for i in [0, 1, 3, 4] {
+            r.keep(Saved::Input(i), needed);
+        }
+        let out = r.tensor(&x.like());
+        let cudnn = self.is_cudnn(inputs);
+        let statistics = if cudnn && !self.training { 0 } else { statistics_bytes(x) };
+        let (mean, inverse) = (r.alloc(statistics), r.alloc(statistics));
+        if self.training && !cudnn && channels_innermost(x) {
+            // Mean and squared deviations, one partial result of each for two passes.
+            Staging::of(x, 4).into_iter().for_each(|s| s.run(&mut r));
+        }
+        r.keep_or_free(mean, needed);
+        r.keep_or_free(inverse, needed);
+        r.forward(vec![Output::New(out, x.like())])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        let mut r = Recipe::new();
+        let Some(incoming) = &grads[0] else { return r.backward(vec![Gradient::None; inputs.len()]) };
+        let [x, weight, bias] = if self.is_cudnn(inputs) && self.training {
+            self.backward_of_cudnn(&mut r, inputs, incoming, needs)
+        } else {
+            self.backward_of_native(&mut r, inputs, incoming, needs)
+        };
+        let gradient = |slot: Option<Slot>, i: usize| slot.map_or(Gradient::None, |s| Gradient::New(s, inputs[i].like()));
+        r.backward(vec![gradient(x, 0), gradient(weight, 1), gradient(bias, 2), Gradient::None, Gradient::None, Gradient::None])
+    }
+}
+
+impl BatchNorm {
+    /// PyTorch's choice of cuDNN: not for two dimensions, not for bfloat16, and for halves only with f32 parameters.
+    fn is_cudnn(&self, inputs: &[TensorMeta]) -> bool {
+        use crate::meta::DType::{BF16, F16, F32};
+        let (x, weight) = (&inputs[0], &inputs[1]);
+        let types = x.dtype != BF16 && weight.dtype != BF16 && (x.dtype != F16 || weight.dtype == F32);
+        let most = if self.training { 880_801 } else { 65_535 };
+        types && x.shape.rank() >= 3 && x.shape.dims()[0] <= most && self.eps >= 1e-5 && x.numel() < u64::from(i32::MAX.unsigned_abs())
+    }
+
+    fn backward_of_cudnn(&self, r: &mut Recipe, inputs: &[TensorMeta], incoming: &TensorMeta, needs: &[bool]) -> [Option<Slot>; 3] {
+        let copy = (!incoming.is_contiguous()).then(|| r.tensor(&incoming.like()));
+        let slots = [0, 1, 2].map(|i| r.tensor(&inputs[i].like()));
+        if let Some(copy) = copy {
+            r.free(copy);
+        }
+        // It always computes all three.
+        let kept = [0, 1, 2].map(|i| if needs[i] { Some(slots[i]) } else { None });
+        (0..3).filter(|&i| !needs[i]).for_each(|i| r.free(slots[i]));
+        kept
+    }
+
+    fn backward_of_native(&self, r: &mut Recipe, inputs: &[TensorMeta], incoming: &TensorMeta, needs: &[bool]) -> [Option<Slot>; 3] {
+        let x = &inputs[0];
+        let like = |r: &mut Recipe, i: usize| needs[i].then(|| r.tensor(&inputs[i].like()));
+        let innermost = channels_innermost(x);
+        if needs[0] && !innermost && fits_32_bits(x) {
+            // One kernel does everything.
+            return [0, 1, 2].map(|i| like(r, i));
+        }
+        let statistics = statistics_bytes(x);
+        // cuDNN's evaluation kept no statistics: the inverse of the running deviation is computed anew.
+        let inverse = (!self.training && self.is_cudnn(inputs)).then(|| r.alloc(statistics));
+        let scratched = innermost && incoming.is_contiguous();
+        let sums = (needs[0] || scratched).then(|| (r.alloc(statistics), r.alloc(statistics)));
+        let (weight, bias) = (like(r, 1), like(r, 2));
+        if scratched {
+            Staging::of(x, 2).into_iter().for_each(|s| s.run(r));
+        }
+        let gradient = like(r, 0);
+        if let Some((sum, sum_of_deviations)) = sums {
+            r.free(sum_of_deviations);
+            r.free(sum);
+        }
+        if let Some(inverse) = inverse {
+            r.free(inverse);
+        }
+        [gradient, weight, bias]
+    }
+}
+
+/// Bytes of one statistic a channel: the accumulator's type.
+fn statistics_bytes(x: &TensorMeta) -> u64 {
+    x.shape.dims()[1] * x.dtype.accumulator().bytes()
+}
+
+/// Elements of a channel: the batch and what lies behind the channels.
+fn elements_per_channel(x: &TensorMeta) -> u64 {
+    x.numel() / x.shape.dims()[1]
+}
+
+fn fits_32_bits(x: &TensorMeta) -> bool {
+    x.numel() <= u64::from(i32::MAX.unsigned_abs())
+}
+
+/// Whether neighbours in memory belong to neighbouring channels. A four-dimensional tensor of one channel counts as such.
+fn channels_innermost(x: &TensorMeta) -> bool {
+    let dims = x.shape.dims();
+    fits_32_bits(x) && (dims[2..].iter().all(|&d| d == 1) || (dims.len() == 4 && dims[1] == 1))
+}
+
+/// Scratch where thread blocks of the channels-innermost kernels meet (`flexible_launch_configs` of `Normalization.cuh`).
+struct Staging {
+    buffer: u64,
+    semaphores: u64,
+}
+
+impl Staging {
+    /// `parts` partial results a channel and thread block; nothing where one row of blocks does it all.
+    fn of(x: &TensorMeta, parts: u64) -> Option<Self> {
+        const THREADS: u64 = 512;
+        let pow2 = |n: u64| 1 << n.max(1).ilog2();
+        let (rows, channels) = (elements_per_channel(x), x.shape.dims()[1]);
+        let mut across = pow2(channels).min(32);
+        let down = pow2(rows.div_ceil(16)).min(THREADS / across);
+        if across * down != THREADS {
+            across = pow2(channels).min(THREADS / down);
+        }
+        let blocks = rows.div_ceil(16 * down).min(128);
+        (blocks >= 8)
+            .then(|| Self { buffer: parts * channels * blocks * x.dtype.accumulator().bytes(), semaphores: 4 * channels.div_ceil(across) })
+    }
+
+    fn run(self, r: &mut Recipe) {
+        let (buffer, semaphores) = (r.alloc(self.buffer), r.alloc(self.semaphores));
+        r.free(semaphores);
+        r.free(buffer);
     }
 }

@@ -1,6 +1,7 @@
 //! What `div_scalar` does to memory.
 
 use crate::meta::TensorMeta;
+use crate::ops::elementwise;
 use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
 
 /// Division by a number.
@@ -19,11 +20,11 @@ impl OpRule for DivScalar {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        elementwise::forward(&inputs[0].like(), &[], false)
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward(inputs, needs)
     }
 }

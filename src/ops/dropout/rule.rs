@@ -1,7 +1,9 @@
 //! What `dropout` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::elementwise;
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, same_as_first};
 
 /// Dropout: zeroes with probability `p` and scales the rest. The input itself where not training or p is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +16,19 @@ pub struct Dropout {
     pub training: bool,
 }
 
+impl Dropout {
+    /// Whether PyTorch returns its argument untouched.
+    const fn is_identity(&self) -> bool {
+        !self.training || self.p == 0.0
+    }
+
+    /// Whether `native_dropout` does the work: a mask of one byte a value. In place, and where everything is dropped, PyTorch
+    /// multiplies instead.
+    fn is_fused(&self) -> bool {
+        !self.inplace && self.p < 1.0
+    }
+}
+
 impl OpRule for Dropout {
     fn name(&self) -> &'static str {
         "dropout"
@@ -23,11 +38,32 @@ impl OpRule for Dropout {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        let x = &inputs[0];
+        let mut r = Recipe::new();
+        if self.is_identity() {
+            return r.forward(vec![Output::View(0, x.clone())]);
+        }
+        if self.is_fused() {
+            let mask = r.alloc(x.numel());
+            let out = r.tensor(&x.like());
+            r.keep_or_free(mask, needs[0]);
+            return r.forward(vec![Output::New(out, x.like())]);
+        }
+        // A product with a tensor of scaled ones and zeros (one zero, where everything is dropped).
+        let noise = if self.p < 1.0 { r.tensor(&x.like()) } else { r.alloc(x.dtype.bytes()) };
+        r.keep(Saved::Slot(noise), needs[0]);
+        let out = if self.inplace { Output::InPlace(0, x.clone()) } else { Output::New(r.tensor(&x.like()), x.like()) };
+        if !needs[0] {
+            r.free(noise);
+        }
+        r.forward(vec![out])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        if self.is_identity() {
+            return Recipe::new().backward(vec![if needs[0] { Gradient::Same(0) } else { Gradient::None }]);
+        }
+        elementwise::backward(inputs, needs)
     }
 }

@@ -1,6 +1,7 @@
 //! What `layer_norm` does to memory.
 
 use crate::meta::TensorMeta;
+use crate::ops::normalisation::{self, Statistics};
 use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, normalised_last, same_as_first};
 
 /// Layer normalisation over the last dimension. Inputs: x, weight, bias if `bias`.
@@ -22,11 +23,11 @@ impl OpRule for LayerNorm {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        normalisation::forward(inputs, needs, Statistics::MeanAndRstd)
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+        normalisation::backward(cx.gpu, inputs, grads[0].as_ref(), needs)
     }
 }

@@ -1,7 +1,9 @@
 //! What `linear` does to memory.
 
-use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
+use crate::meta::{Shape, TensorMeta};
+use crate::ops::recipe::Recipe;
+use crate::ops::reduction::Reduction;
+use crate::ops::rule::{Backward, Forward, Gradient, Library, OpRule, Output, RuleContext, Saved, ShapeError};
 
 /// `x · weightᵀ + bias`: PyTorch's `addmm` with a bias, `mm` without. Inputs: x, weight (out, in), bias if `bias`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,11 +36,52 @@ impl OpRule for Linear {
         Ok(vec![TensorMeta::contiguous(x.shape.with_last(out)?, x.dtype)])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        let (x, weight) = (&inputs[0], &inputs[1]);
+        let mut r = Recipe::new();
+        r.keep(Saved::Input(0), needs[1]);
+        r.keep(Saved::Input(1), needs[0]);
+        let out = TensorMeta::contiguous(x.shape.with_last(weight.shape.dims()[0]).expect("infer has succeeded"), x.dtype);
+        let slot = r.tensor(&out);
+        // cuBLASLt adds the bias as it stores, but PyTorch takes it only where both sides of the weight are longer than 1.
+        let epilogue = self.bias && weight.shape.dims().iter().all(|&d| d > 1);
+        r.library(if epilogue { Library::CublasLt } else { Library::Cublas });
+        r.forward(vec![Output::New(slot, out)])
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+        let mut r = Recipe::new();
+        let Some(incoming) = &grads[0] else { return r.backward(vec![Gradient::None; inputs.len()]) };
+        let incoming = matrix(incoming);
+        let mut gradients = vec![Gradient::None; inputs.len()];
+        // Formulas run by name: `mat1, mat2, self` (the bias) in addmm; `mat2, self` in mm, where x is `self`.
+        for i in if self.bias { [0, 1] } else { [1, 0] } {
+            if needs[i] {
+                gradients[i] = product(&mut r, &inputs[i], &incoming);
+            }
+        }
+        if self.bias && needs[2] {
+            let sum = Reduction::new(&incoming, &[true, false], incoming.dtype).run(&mut r, cx.gpu);
+            gradients[2] = Gradient::New(sum, inputs[2].like());
+        }
+        r.backward(gradients)
     }
+}
+
+/// A matrix product into a gradient of `input`'s shape. cuBLAS reads transposed matrices but no others: an incoming gradient
+/// that is spread with stride 0 is written out, for each product anew.
+fn product(r: &mut Recipe, input: &TensorMeta, incoming: &TensorMeta) -> Gradient {
+    let out = r.tensor(&input.like());
+    let copy = (!incoming.is_dense()).then(|| r.tensor(&incoming.like()));
+    r.library(Library::Cublas);
+    if let Some(copy) = copy {
+        r.free(copy);
+    }
+    Gradient::New(out, input.like())
+}
+
+/// The gradient as the matrix that the product gave: leading dimensions folded into rows.
+fn matrix(incoming: &TensorMeta) -> TensorMeta {
+    let shape = Shape::new([incoming.shape.rows(), incoming.shape.last()]).expect("the same number of elements");
+    if incoming.is_expanded_scalar() { TensorMeta::expanded(shape, incoming.dtype) } else { TensorMeta::contiguous(shape, incoming.dtype) }
 }

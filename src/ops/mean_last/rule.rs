@@ -1,7 +1,10 @@
 //! What `mean_last` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
+use crate::ops::elementwise;
+use crate::ops::recipe::Recipe;
+use crate::ops::reduction::Reduction;
+use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, ShapeError};
 
 /// Mean over the last dimension, kept as size 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,11 +22,17 @@ impl OpRule for MeanLast {
         Ok(vec![TensorMeta::contiguous(inputs[0].shape.with_last(1)?, inputs[0].dtype)])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        let x = &inputs[0];
+        let mut reduced = vec![false; x.shape.rank()];
+        *reduced.last_mut().expect("infer refuses scalars") = true;
+        let mut r = Recipe::new();
+        let out = Reduction::new(x, &reduced, x.dtype).run(&mut r, cx.gpu);
+        let shape = x.shape.with_last(1).expect("a smaller shape fits");
+        r.forward(vec![Output::New(out, TensorMeta::contiguous(shape, x.dtype))])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward(inputs, needs) // the spread gradient is divided, so it is written out
     }
 }

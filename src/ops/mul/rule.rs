@@ -1,7 +1,8 @@
 //! What `mul` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, broadcast, promote};
+use crate::ops::recipe::{Raw, Recipe};
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, broadcast, promote};
 
 /// `left · right`, the right one broadcast.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,11 +18,23 @@ impl OpRule for Mul {
         Ok(vec![TensorMeta::contiguous(out, promote(inputs[0].dtype, inputs[1].dtype))])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        let out = self.infer(inputs).expect("infer has succeeded").remove(0);
+        let mut r = Recipe::new();
+        r.keep(Saved::Input(1), needs[0]);
+        r.keep(Saved::Input(0), needs[1]);
+        let slot = r.tensor(&out);
+        r.forward(vec![Output::New(slot, out)])
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+        let mut r = Recipe::new();
+        let Some(incoming) = &grads[0] else { return r.backward(vec![Gradient::None; 2]) };
+        // Formulas run by name: `other` before `self`. The engine fits both afterwards.
+        let right = needs[1].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
+        let left = needs[0].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
+        let gradients =
+            [left, right].into_iter().zip(inputs).map(|(raw, input)| raw.map_or(Gradient::None, |raw| r.fit(cx.gpu, raw, input))).collect();
+        r.backward(gradients)
     }
 }

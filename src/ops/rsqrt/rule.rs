@@ -1,7 +1,8 @@
 //! What `rsqrt` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::elementwise;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, same_as_first};
 
 /// `1 / √x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,11 +17,11 @@ impl OpRule for Rsqrt {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        elementwise::forward(&inputs[0].like(), &[Saved::Output(0)], needs[0])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_of_three(inputs, needs) // (−½ · gradient) · result³
     }
 }

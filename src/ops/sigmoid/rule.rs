@@ -1,7 +1,8 @@
 //! What `sigmoid` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::elementwise;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, same_as_first};
 
 /// Logistic sigmoid.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,11 +17,11 @@ impl OpRule for Sigmoid {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        elementwise::forward(&inputs[0].like(), &[Saved::Output(0)], needs[0])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward(inputs, needs)
     }
 }

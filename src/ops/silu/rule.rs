@@ -1,7 +1,9 @@
 //! What `silu` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::elementwise;
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, Saved, ShapeError, same_as_first};
 
 /// `x · sigmoid(x)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,11 +21,20 @@ impl OpRule for Silu {
         same_as_first(inputs)
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        if !self.inplace {
+            return elementwise::forward(&inputs[0].like(), &[Saved::Input(0)], needs[0]);
+        }
+        // Backward needs the input that is about to be written over, so autograd clones it first.
+        let mut r = Recipe::new();
+        if needs[0] {
+            let original = r.tensor(&inputs[0]);
+            r.keep(Saved::Slot(original), true);
+        }
+        r.forward(vec![Output::InPlace(0, inputs[0].clone())])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward(inputs, needs)
     }
 }

@@ -1,7 +1,9 @@
 //! What `softmax` does to memory.
 
 use crate::meta::{DType, TensorMeta};
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
+use crate::ops::elementwise;
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, RuleContext, Saved, ShapeError};
 
 /// Softmax over the last dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,11 +22,16 @@ impl OpRule for Softmax {
         Ok(vec![if self.to_f32 && x.dtype.is_half() { x.with_dtype(DType::F32) } else { x.like() }])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+        let out = if self.to_f32 && inputs[0].dtype.is_half() { inputs[0].with_dtype(DType::F32) } else { inputs[0].like() };
+        elementwise::forward(&out, &[Saved::Output(0)], needs[0])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        let mut r = Recipe::new();
+        let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
+        let out = r.tensor(&inputs[0].like());
+        r.temporary(incoming.bytes()); // gradient · output
+        r.backward(vec![Gradient::New(out, inputs[0].like())])
     }
 }

@@ -1,6 +1,7 @@
 //! What `to_copy` does to memory.
 
 use crate::meta::{DType, TensorMeta};
+use crate::ops::elementwise;
 use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
 
 /// A copy in another element type: a cast.
@@ -19,11 +20,11 @@ impl OpRule for ToCopy {
         Ok(vec![inputs[0].with_dtype(self.dtype)])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        elementwise::forward(&inputs[0].with_dtype(self.dtype), &[], false)
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward(inputs, needs)
     }
 }

@@ -1,7 +1,8 @@
 //! What `view` does to memory.
 
 use crate::meta::{Shape, TensorMeta};
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError};
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError};
 
 /// The same elements in another shape; no memory of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,11 +23,23 @@ impl OpRule for View {
         Ok(vec![TensorMeta::contiguous(self.shape.clone(), inputs[0].dtype)])
     }
 
-    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        todo!()
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        Recipe::new().forward(vec![Output::View(0, TensorMeta::contiguous(self.shape.clone(), inputs[0].dtype))])
     }
 
-    fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        todo!()
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        let mut r = Recipe::new();
+        let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
+        let shape = inputs[0].shape.clone();
+        // `reshape`: a view wherever strides allow one.
+        let gradient = if incoming.is_contiguous() {
+            Gradient::View(0, TensorMeta::contiguous(shape, incoming.dtype))
+        } else if incoming.is_expanded_scalar() {
+            Gradient::View(0, TensorMeta::expanded(shape, incoming.dtype))
+        } else {
+            let out = TensorMeta::contiguous(shape, incoming.dtype);
+            Gradient::New(r.tensor(&out), out)
+        };
+        r.backward(vec![gradient])
     }
 }

@@ -1,0 +1,74 @@
+//! What layer_norm and rms_norm share: statistics a row, and gradients of the parameters that are summed in two passes where
+//! there are very many short rows. Inputs: x, weight, and perhaps a bias.
+
+use super::recipe::Recipe;
+use super::reduction::Reduction;
+use super::rule::{Backward, Forward, Gradient, Output, Saved};
+use crate::gpu::Gpu;
+use crate::meta::{Shape, TensorMeta};
+
+/// What forward keeps a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistics {
+    /// layer_norm: mean, and the reciprocal of the standard deviation.
+    MeanAndRstd,
+    /// rms_norm: the reciprocal of the root mean square.
+    Rstd,
+}
+
+/// Output and statistics.
+#[must_use]
+pub fn forward(inputs: &[TensorMeta], needs: &[bool], statistics: Statistics) -> Forward {
+    let x = &inputs[0];
+    let needed = needs.contains(&true);
+    let mut r = Recipe::new();
+    (0..inputs.len()).for_each(|i| r.keep(Saved::Input(i), needed));
+    let out = r.tensor(&x.like());
+    let a_row = x.shape.rows() * x.dtype.accumulator().bytes();
+    let slots = match statistics {
+        Statistics::MeanAndRstd => vec![r.alloc(a_row), r.alloc(a_row)],
+        Statistics::Rstd => vec![r.alloc(a_row)],
+    };
+    slots.into_iter().for_each(|s| r.keep_or_free(s, needed));
+    r.forward(vec![Output::New(out, x.like())])
+}
+
+/// Gradients of x and the parameters.
+#[must_use]
+pub fn backward(gpu: &Gpu, inputs: &[TensorMeta], incoming: Option<&TensorMeta>, needs: &[bool]) -> Backward {
+    let mut r = Recipe::new();
+    let Some(incoming) = incoming else { return r.backward(vec![Gradient::None; inputs.len()]) };
+    let mut slots: Vec<Option<usize>> = inputs.iter().zip(needs).map(|(input, &needed)| needed.then(|| r.tensor(&input.like()))).collect();
+    // The kernels walk rows, so a gradient spread with stride 0 is written out first.
+    let copy = (!incoming.is_contiguous()).then(|| r.tensor(&incoming.like()));
+    let x = &inputs[0];
+    let (rows, columns) = (x.shape.rows(), x.shape.last());
+    let parameters: Vec<usize> = (1..inputs.len()).filter(|&i| needs[i]).collect();
+    if rows > 65_536 && columns / 32 < u64::from(gpu.multiprocessors / 2) && !parameters.is_empty() {
+        let partial = partial_sums(rows, columns, &inputs[parameters[0]]);
+        let partials: Vec<usize> = parameters.iter().map(|_| r.tensor(&partial)).collect();
+        for &i in &parameters {
+            // The sum is a tensor of its own, which takes the place of the one made above.
+            let sum = Reduction::new(&partial, &[true, false], partial.dtype).run(&mut r, gpu);
+            if let Some(old) = slots[i].replace(sum) {
+                r.free(old);
+            }
+        }
+        partials.into_iter().rev().for_each(|p| r.free(p));
+    }
+    if let Some(copy) = copy {
+        r.free(copy);
+    }
+    let gradients = slots.iter().zip(inputs).map(|(slot, input)| slot.map_or(Gradient::None, |s| Gradient::New(s, input.like()))).collect();
+    r.backward(gradients)
+}
+
+/// One row of sums for each thread block that works down the rows: 32 columns by 32 rows a block, fewer where the grid grows too large.
+fn partial_sums(rows: u64, columns: u64, parameter: &TensorMeta) -> TensorMeta {
+    let (across, mut down) = (columns.div_ceil(32), rows.div_ceil(32));
+    if across * down > 32_768 {
+        down = (32_768 / across).max(1);
+    }
+    let shape = Shape::new([down, columns]).expect("no larger than the input");
+    TensorMeta::contiguous(shape, parameter.dtype)
+}
