@@ -8,11 +8,17 @@
 //! 4. [`gpu`]: the catalogue of GPU models.
 //! 5. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
 //! 6. [`model`]: from layers to a plan of operators over values.
+//! 7. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 8. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 9. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
 
 pub mod alloc;
+pub mod device;
+pub mod exec;
 pub mod gpu;
 pub mod meta;
 pub mod model;
 pub mod ops;
 pub mod optim;
 pub mod record;
+pub mod tensor;

@@ -4,10 +4,13 @@
 //! prediction and a measurement can disagree.
 
 pub mod elementwise;
+pub mod kernel;
+mod kernels;
 pub mod normalisation;
 pub mod operator;
 pub mod recipe;
 pub mod reduction;
+mod row_norm;
 pub mod rule;
 
 pub mod add;

@@ -1,3 +1,4 @@
 //! `add`: `left + right`, of equal shapes.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `add_scalar`: Addition of a number, in place.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `batch_norm`: Batch normalisation. Inputs: x, weight, bias, running_mean, running_var, num_batches_tracked.
 
+mod kernel;
 pub mod rule;

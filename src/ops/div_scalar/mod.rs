@@ -1,3 +1,4 @@
 //! `div_scalar`: Division by a number.
 
+mod kernel;
 pub mod rule;

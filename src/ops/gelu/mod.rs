@@ -1,3 +1,4 @@
 //! `gelu`: Gaussian error linear unit.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `log_softmax`: Logarithm of softmax over the last dimension.
 
+mod kernel;
 pub mod rule;

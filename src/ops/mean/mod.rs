@@ -1,3 +1,4 @@
 //! `mean`: Mean of all elements.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `mse_loss`: Mean squared error. Inputs: x, target.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `mul`: `left · right`, the right one broadcast.
 
+mod kernel;
 pub mod rule;

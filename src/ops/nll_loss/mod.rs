@@ -1,3 +1,4 @@
 //! `nll_loss`: Mean negative log likelihood. Inputs: log-probabilities (rows, classes), class indices (rows).
 
+mod kernel;
 pub mod rule;

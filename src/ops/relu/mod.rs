@@ -1,3 +1,4 @@
 //! `relu`: `max(x, 0)`.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `rsqrt`: `1 / √x`.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `sigmoid`: Logistic sigmoid.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `silu`: `x · sigmoid(x)`.
 
+mod kernel;
 pub mod rule;

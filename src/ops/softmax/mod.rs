@@ -1,3 +1,4 @@
 //! `softmax`: Softmax over the last dimension.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `square`: `x²` (`pow(x, 2)`).
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `sum`: Sum of all elements.
 
+mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `tanh`: Hyperbolic tangent.
 
+mod kernel;
 pub mod rule;

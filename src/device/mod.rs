@@ -1,0 +1,8 @@
+//! Devices: what computes. Where memory comes from is the allocator's [`Backing`](crate::alloc::Backing); a device only reads and
+//! writes the addresses that it is given.
+
+mod kind;
+mod operand;
+
+pub use kind::Device;
+pub use operand::Operand;

@@ -1,0 +1,85 @@
+//! [`Exec`]: one device, its allocator, and the thread that runs on it.
+
+use std::rc::Rc;
+
+use super::Result;
+use super::workspace::Workspaces;
+use crate::device::Device;
+use crate::gpu::Gpu;
+use crate::meta::TensorMeta;
+use crate::record::Category;
+use crate::tensor::{Memory, Storage, Tensor};
+
+/// Where operators run.
+#[derive(Debug)]
+pub struct Exec {
+    gpu: Gpu,
+    device: Device,
+    pub(super) workspaces: Workspaces,
+    memory: Rc<Memory>,
+}
+
+impl Exec {
+    /// A device whose memory comes from `memory` and whose size-dependent choices are those of `gpu`.
+    #[must_use]
+    pub fn new(gpu: Gpu, device: Device, memory: Rc<Memory>) -> Self {
+        Self { gpu, device, workspaces: Workspaces::default(), memory }
+    }
+
+    /// The GPU that is run on or stood in for.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// What computes.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The allocator and its account.
+    #[must_use]
+    pub fn memory(&self) -> &Rc<Memory> {
+        &self.memory
+    }
+
+    /// A new tensor, an activation until somebody gives it another role.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn empty(&self, meta: impl Into<Rc<TensorMeta>>) -> Result<Tensor> {
+        self.empty_as(meta, Category::Activations)
+    }
+
+    /// A new tensor of a given role.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn empty_as(&self, meta: impl Into<Rc<TensorMeta>>, category: Category) -> Result<Tensor> {
+        let meta = meta.into();
+        let storage = self.memory.allocate(meta.bytes(), category)?;
+        Ok(Tensor::new(meta, storage))
+    }
+
+    /// A new contiguous tensor of the same shape and type.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn empty_like(&self, like: &Tensor) -> Result<Tensor> {
+        self.empty(contiguous_meta(like))
+    }
+
+    /// Bytes that live no longer than the operator that asks for them.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn scratch(&self, bytes: u64) -> Result<Storage> {
+        self.memory.allocate(bytes, Category::Workspace)
+    }
+}
+
+/// The contiguous layout of a tensor's shape; shared where the tensor already has it.
+pub(super) fn contiguous_meta(t: &Tensor) -> Rc<TensorMeta> {
+    if t.meta().is_contiguous() { t.shared_meta() } else { Rc::new(t.meta().like()) }
+}

@@ -1,0 +1,19 @@
+//! The execution context: what an operator works with besides its arguments. It allocates tensors, holds the libraries' workspaces
+//! and computes the primitives that PyTorch's operators share (matrix products, sums, copies), each with PyTorch's scratch.
+//!
+//! Nothing here knows gradients or operators. Scratch sizes are computed from what is being done; the predictor's rules state them
+//! a second time, on their own.
+
+mod blas;
+mod context;
+mod copy;
+mod reduction;
+mod sum;
+mod workspace;
+
+pub use context::Exec;
+pub(crate) use sum::Combine;
+pub use workspace::{Thread, Workspace};
+
+/// What running can end in: a value, or no memory for it.
+pub type Result<T> = std::result::Result<T, crate::alloc::OutOfMemory>;

@@ -1,0 +1,104 @@
+//! What an operator does by deed: forward and backward over tensors, allocating as PyTorch's operator does, in its order and with its
+//! lifetimes. A kernel never asks its rule what to allocate: prediction and measurement must be able to differ.
+//!
+//! Values are computed where the device has any; allocation is the same on every device.
+
+use std::rc::Rc;
+
+use super::rule::OpRule;
+use crate::exec::{Exec, Result};
+use crate::meta::TensorMeta;
+use crate::tensor::Tensor;
+
+/// What forward gives.
+#[derive(Debug, Default)]
+pub struct Forward {
+    /// One an output. An output may be an input's tensor (in place, or passed through) or a view of it.
+    pub outputs: Vec<Tensor>,
+    /// What backward needs of what forward made: packed after the operator ran. Empty where no input requires a gradient.
+    pub saved: Vec<Tensor>,
+}
+
+impl Forward {
+    /// One output of which backward needs nothing.
+    #[must_use]
+    pub fn plain(output: Tensor) -> Self {
+        Self { outputs: vec![output], saved: Vec::new() }
+    }
+
+    /// One output, and what to keep for backward besides the inputs.
+    #[must_use]
+    pub fn saving(output: Tensor, saved: impl Into<Vec<Tensor>>) -> Self {
+        Self { outputs: vec![output], saved: saved.into() }
+    }
+
+    /// One output that backward needs.
+    #[must_use]
+    pub fn saving_output(output: Tensor) -> Self {
+        Self { saved: vec![output.clone()], outputs: vec![output] }
+    }
+}
+
+/// The arguments of a backward pass.
+#[derive(Debug)]
+pub struct Backward<'a> {
+    /// What [`OpKernel::save_inputs`] saved, then what forward did.
+    pub saved: &'a [Option<Tensor>],
+    /// Shape and type of each input.
+    pub inputs: &'a [Rc<TensorMeta>],
+    /// The gradient of each output.
+    pub grads: &'a [Option<Tensor>],
+    /// Which inputs require a gradient.
+    pub needs: &'a [bool],
+}
+
+impl Backward<'_> {
+    /// The gradient of the first output.
+    ///
+    /// # Panics
+    /// It has none: the engine runs a node only once a gradient has arrived.
+    #[must_use]
+    pub fn grad(&self) -> &Tensor {
+        self.grads[0].as_ref().expect("a node runs only once a gradient has arrived")
+    }
+
+    /// A saved tensor.
+    ///
+    /// # Panics
+    /// It was not saved: forward and backward disagree about what is needed.
+    #[must_use]
+    pub fn saved(&self, index: usize) -> &Tensor {
+        self.saved[index].as_ref().expect("backward asks only for what forward saved")
+    }
+
+    /// Shape, type and layout of a fresh gradient of the first input.
+    #[must_use]
+    pub fn input(&self) -> Rc<TensorMeta> {
+        Rc::clone(&self.inputs[0])
+    }
+}
+
+/// The deed of an operator. `needs[i]` says whether input `i` requires a gradient; all are false where no tape is recorded.
+pub trait OpKernel: OpRule {
+    /// What backward needs of the inputs: packed before the operator runs. `None` holds a place that these `needs` leave empty.
+    ///
+    /// # Errors
+    /// Out of memory (an operator in place may have to save a copy).
+    fn save_inputs(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        let _ = (exec, inputs, needs);
+        Ok(Vec::new())
+    }
+
+    /// Runs the operator.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Forward>;
+
+    /// The gradient of each input that needs one. It may be larger than the input was (a broadcast is undone by the engine), and may
+    /// be the incoming gradient itself or a view of it.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>>;
+}

@@ -1,0 +1,48 @@
+//! `linear`: a matrix product, with a bias in its epilogue. Each side is kept for the gradient of the other; the bias's gradient is the
+//! incoming one, which the engine sums to its shape after the others are there.
+
+use super::rule::Linear;
+use crate::exec::{Exec, Result};
+use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::tensor::Tensor;
+use crate::meta::TensorMeta;
+
+
+impl OpKernel for Linear {
+    fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])
+    }
+
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        let (x, weight) = (exec.matrix(inputs[0])?, inputs[1].transposed());
+        let out = if self.bias { exec.addmm(inputs[2], &x, &weight)? } else { exec.mm(&x, &weight)? };
+        let shape = inputs[0].shape().with_last(weight.shape().last()).expect("the output's shape was inferred before");
+        Ok(Forward::plain(out.view(TensorMeta::contiguous(shape, out.dtype()))))
+    }
+
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let grad = exec.matrix(at.grad())?;
+        let of_input = || -> Result<Option<Tensor>> {
+            if !at.needs[0] {
+                return Ok(None);
+            }
+            let product = exec.mm(&grad, at.saved(1))?;
+            Ok(Some(product.view(at.input())))
+        };
+        let of_weight = || -> Result<Option<Tensor>> {
+            if !at.needs[1] {
+                return Ok(None);
+            }
+            let x = exec.matrix(at.saved(0))?;
+            Ok(Some(exec.mm(&grad.transposed(), &x)?))
+        };
+        // PyTorch computes gradients in the order of the arguments' names: mat1, mat2 of addmm, but mat2, self of mm.
+        if self.bias {
+            let (input, weight) = (of_input()?, of_weight()?);
+            Ok(vec![input, weight, at.needs[2].then(|| grad.clone())])
+        } else {
+            let weight = of_weight()?;
+            Ok(vec![of_input()?, weight])
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `mse_loss`: PyTorch makes the output in the shape of the input and shrinks it to a scalar, so the loss keeps memory for every element
+//! as long as it lives.
+
+use super::rule::MseLoss;
+use crate::exec::{Combine, Exec, Result};
+use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::tensor::Tensor;
+use crate::meta::TensorMeta;
+
+
+impl OpKernel for MseLoss {
+    fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![Some(inputs[0].clone()), Some(inputs[1].clone())])
+    }
+
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        let out = exec.empty_like(inputs[0])?.view(TensorMeta::scalar(inputs[0].dtype()));
+        let squares = exec.empty_like(inputs[0])?;
+        exec.reduce_all_into(Combine::Mean, &squares, &out)?;
+        Ok(Forward::plain(out))
+    }
+
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![Some(exec.empty(at.input())?), None])
+    }
+}

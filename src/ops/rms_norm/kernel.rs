@@ -1,0 +1,28 @@
+//! `rms_norm`, fused: keeps its input and, for each row, the reciprocal root mean square.
+
+use super::rule::RmsNorm;
+use crate::exec::{Exec, Result};
+use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::tensor::Tensor;
+use crate::ops::row_norm::{parameter_gradients, row_statistics};
+
+
+impl OpKernel for RmsNorm {
+    fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
+    }
+
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        let x = inputs[0];
+        let out = exec.empty_like(x)?;
+        let rstd = exec.empty(row_statistics(x.meta()))?;
+        Ok(Forward::saving(out, [rstd]))
+    }
+
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let _grad = exec.contiguous(at.grad())?;
+        let x = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
+        let parameters = parameter_gradients(exec, at)?;
+        Ok(std::iter::once(x).chain(parameters).collect())
+    }
+}

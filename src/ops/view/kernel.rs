@@ -1,0 +1,17 @@
+//! `view` takes no memory, and its gradient is a view of the incoming one.
+
+use super::rule::View;
+use crate::exec::{Exec, Result};
+use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::tensor::Tensor;
+
+
+impl OpKernel for View {
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        Ok(Forward::plain(exec.reshape(inputs[0], &self.shape)?))
+    }
+
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![Some(exec.reshape(at.grad(), &at.inputs[0].shape)?)])
+    }
+}

@@ -1,0 +1,105 @@
+//! Tensors: a shape over a storage. Cloning one is another handle on the same tensor, as a second Python variable or C++ handle is;
+//! [`view`](Tensor::view) makes a new tensor over the same storage. PyTorch decides by both counts whether a gradient may be taken
+//! over or added to in place, so both can be read.
+
+mod memory;
+mod reshape;
+mod storage;
+
+use std::rc::Rc;
+
+pub use memory::Memory;
+pub use storage::Storage;
+
+use crate::device::Operand;
+use crate::meta::{DType, Shape, TensorMeta};
+use crate::record::Category;
+
+/// A handle on a tensor. Its storage is freed with the last handle of the last tensor over it.
+#[derive(Debug, Clone)]
+pub struct Tensor(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    meta: Rc<TensorMeta>,
+    storage: Rc<Storage>,
+}
+
+impl Tensor {
+    /// A tensor over a storage of its own.
+    #[must_use]
+    pub fn new(meta: impl Into<Rc<TensorMeta>>, storage: Storage) -> Self {
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::new(storage) }))
+    }
+
+    /// Another tensor over the same storage.
+    #[must_use]
+    pub fn view(&self, meta: impl Into<Rc<TensorMeta>>) -> Self {
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage) }))
+    }
+
+    /// Another tensor of the same shape over the same storage.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        self.view(Rc::clone(&self.0.meta))
+    }
+
+    /// Shape, element type and strides.
+    #[must_use]
+    pub fn meta(&self) -> &TensorMeta {
+        &self.0.meta
+    }
+
+    /// The same, to keep or to give to another tensor.
+    #[must_use]
+    pub fn shared_meta(&self) -> Rc<TensorMeta> {
+        Rc::clone(&self.0.meta)
+    }
+
+    /// Sizes of the dimensions.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.0.meta.shape
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.0.meta.dtype
+    }
+
+    /// Whether this is the last handle on the last tensor over its storage.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        self.use_count() == 1 && Rc::strong_count(&self.0.storage) == 1
+    }
+
+    /// Handles on this tensor.
+    #[must_use]
+    pub fn use_count(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
+
+    /// Whether both lie in the same storage.
+    #[must_use]
+    pub fn shares_storage(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0.storage, &other.0.storage)
+    }
+
+    /// The role of its storage.
+    #[must_use]
+    pub fn category(&self) -> Category {
+        self.0.storage.category()
+    }
+
+    /// Gives its storage another role, for all tensors over it.
+    pub fn set_category(&self, category: Category) {
+        self.0.storage.set_category(category);
+    }
+
+    /// What device code sees of it.
+    #[must_use]
+    pub fn operand(&self) -> Operand<'_> {
+        Operand { address: self.0.storage.address(), meta: &self.0.meta }
+    }
+}
