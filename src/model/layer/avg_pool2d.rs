@@ -1,0 +1,34 @@
+//! `torch.nn.AvgPool2d`.
+
+use std::rc::Rc;
+
+use super::window::Window;
+use super::{Check, Layer, LayerKind, Signal};
+use crate::model::field::{Field, PAIR, PAIR_FROM_ZERO, Values};
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "avg_pool2d",
+    doc: "The mean of each window over [channels, height, width].",
+    fields: &[
+        Field::required("kernel_size", PAIR, "Size of the window: n or [height, width]."),
+        Field::optional("stride", PAIR, "kernel_size", "Step of the window: n or [height, width]."),
+        Field::integer("padding", PAIR_FROM_ZERO, 0, "Padding around the input: n or [height, width]."),
+    ],
+    build: |values: &Values| Rc::new(AvgPool2d { window: Window::pooling(values) }),
+    has_operators: false,
+};
+
+#[derive(Debug)]
+struct AvgPool2d {
+    window: Window,
+}
+
+impl Layer for AvgPool2d {
+    fn check(&self, input: &Signal, cx: &mut Check) -> Option<Signal> {
+        self.window.check_pooling("avg_pool2d", cx);
+        if !cx.floating("avg_pool2d", input) || !cx.rank("avg_pool2d", input, 3..=3, "[channels, height, width]") {
+            return None;
+        }
+        self.window.slide("avg_pool2d", input, input.sample[0], cx)
+    }
+}

@@ -1,0 +1,31 @@
+//! `torch.nn.GroupNorm`.
+
+use std::rc::Rc;
+
+use super::{Check, Layer, LayerKind, Signal};
+use crate::model::field::{Field, SIZE, Values};
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "group_norm",
+    doc: "Normalises each sample over groups of channels, then scales and shifts each channel.",
+    fields: &[Field::required("num_groups", SIZE, "Groups that the channels divide into.")],
+    build: |values: &Values| Rc::new(GroupNorm { num_groups: values.integer("num_groups") }),
+    has_operators: false,
+};
+
+#[derive(Debug)]
+struct GroupNorm {
+    num_groups: u64,
+}
+
+impl Layer for GroupNorm {
+    fn check(&self, input: &Signal, cx: &mut Check) -> Option<Signal> {
+        if !cx.floating("group_norm", input) || !cx.rank("group_norm", input, 1..=usize::MAX, "[channels, …]") {
+            return None;
+        }
+        if !input.sample[0].is_multiple_of(self.num_groups) {
+            cx.mistake_in("num_groups", format!("group_norm: {} channels do not divide into {} groups", input.sample[0], self.num_groups), None);
+        }
+        Some(input.clone())
+    }
+}

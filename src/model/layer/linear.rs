@@ -1,0 +1,58 @@
+//! `torch.nn.Linear` over the last dimension.
+
+use std::rc::Rc;
+
+use super::{Check, Layer, LayerKind, Signal};
+use crate::model::Init;
+use crate::model::field::{Field, SIZE, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::linear;
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "linear",
+    doc: "`x · weightᵀ + bias` over the last dimension.",
+    fields: &[
+        Field::required("out_features", SIZE, "Size of the last dimension of the output."),
+        Field::bool("bias", true, "Whether it adds a bias."),
+    ],
+    build: |values: &Values| Rc::new(Linear { out_features: values.integer("out_features"), bias: values.bool("bias") }),
+    has_operators: true,
+};
+
+#[derive(Debug)]
+struct Linear {
+    out_features: u64,
+    bias: bool,
+}
+
+impl Layer for Linear {
+    fn check(&self, input: &Signal, cx: &mut Check) -> Option<Signal> {
+        check(input, self.out_features, "linear", cx)
+    }
+
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        lower(input, self.out_features, self.bias, cx)
+    }
+}
+
+/// The check of a linear map, for layers that hold one.
+pub(super) fn check(input: &Signal, out_features: u64, name: &str, cx: &mut Check) -> Option<Signal> {
+    if !cx.floating(name, input) || !cx.rank(name, input, 1..=usize::MAX, "[…, features]") {
+        return None;
+    }
+    let (in_features, lead) = input.sample.split_last()?;
+    cx.tensor("a weight", &[out_features, *in_features]);
+    let mut sample = lead.to_vec();
+    sample.push(out_features);
+    cx.output(input.with_sample(sample))
+}
+
+/// `nn.Linear`: under autocast all of its arguments are cast down. PyTorch draws weight and bias from ±1/√in.
+pub(super) fn lower(input: Var, out_features: u64, bias: bool, cx: &mut Lowering) -> Var {
+    let in_features = cx.meta(input).shape.last();
+    let bound = Init::Uniform(1.0 / (in_features as f64).sqrt());
+    let weight = cx.parameter("weight", [out_features, in_features], bound);
+    let bias_value = bias.then(|| cx.parameter("bias", [out_features], bound));
+    let inputs: Vec<Var> = [input, weight].into_iter().chain(bias_value).collect();
+    cx.run_low(linear::rule::Linear { bias }, &inputs)
+}
