@@ -21,4 +21,5 @@ pub mod model;
 pub mod ops;
 pub mod optim;
 pub mod record;
+pub mod report;
 pub mod tensor;

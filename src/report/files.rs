@@ -1,0 +1,77 @@
+//! Files that appear whole or not at all.
+//!
+//! Invariant: the path named holds either what it held before or the whole new text, also where the disk fills up or the
+//! process is killed half-way: the text is written beside it, brought to the disk, and then renamed.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::Builder;
+
+/// A file or folder that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder is there neither before nor after trying to make it.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file could not be written, or not be put in its place.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Makes `folder` where it is absent and tries whether a file can be made in it, so that a run does not train for an hour
+/// before it finds out.
+///
+/// # Errors
+/// [`WriteError`] where the folder cannot be made or takes no files.
+pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
+    std::fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_path_buf(), source })?;
+    beside(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
+}
+
+/// Writes `text` to `path` whole or not at all.
+///
+/// # Errors
+/// [`WriteError`] where the folder takes no file, the disk is full, or `path` is a folder.
+pub fn write_whole(path: &Path, text: &[u8]) -> Result<(), WriteError> {
+    let write = || -> io::Result<()> {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = beside(folder)?;
+        file.write_all(text)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    write().map_err(|source| WriteError::File { path: path.to_path_buf(), source })
+}
+
+/// A temporary file in `folder`, gone again unless persisted, with the permissions an ordinary new file has.
+fn beside(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = Builder::new();
+    builder.prefix(".runner-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+/// Rows as CSV with `\n` ends.
+pub(super) fn csv_text(rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).expect("every row has the header's columns, and memory takes every byte");
+    }
+    writer.into_inner().expect("memory takes every byte")
+}

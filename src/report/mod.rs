@@ -1,0 +1,15 @@
+//! What a person reads and what a review keeps: consumers of rows. Nothing here knows how a row came about.
+
+pub mod case;
+pub mod files;
+pub mod fold;
+pub mod number;
+pub mod progress;
+pub mod results;
+pub mod table;
+pub mod training;
+
+pub use case::{CaseReport, Joined, Labels, TrainingLabels, join};
+pub use files::WriteError;
+pub use table::Table;
+pub use training::MicroStep;

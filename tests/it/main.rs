@@ -1,0 +1,4 @@
+//! The integration tests: one binary, a module a topic.
+#![allow(clippy::unwrap_used)] // a test that unwraps in vain fails, as it should
+
+mod edges;
