@@ -5,7 +5,6 @@ use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for AddScalar {
     fn forward(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         Ok(Forward::plain(inputs[0].clone()))

@@ -2,10 +2,9 @@
 
 use super::rule::BatchNorm;
 use crate::exec::{Exec, Result};
+use crate::meta::{DType, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::{Storage, Tensor};
-use crate::meta::{DType, TensorMeta};
-
 
 /// The blocks in which PyTorch's kernels for channels-last input reduce it, rows split among `blocks.1` of them
 /// (`flexible_launch_configs` of `Normalization.cuh`).

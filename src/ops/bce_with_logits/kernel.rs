@@ -5,7 +5,6 @@ use crate::exec::{Combine, Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for BceWithLogits {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(inputs[0].clone()), Some(inputs[1].clone())])

@@ -3,10 +3,9 @@
 
 use super::rule::Dropout;
 use crate::exec::{Exec, Result};
+use crate::meta::{DType, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::{DType, TensorMeta};
-
 
 impl Dropout {
     fn drops(&self) -> bool {

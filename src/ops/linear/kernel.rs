@@ -3,10 +3,9 @@
 
 use super::rule::Linear;
 use crate::exec::{Exec, Result};
+use crate::meta::TensorMeta;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::TensorMeta;
-
 
 impl OpKernel for Linear {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {

@@ -5,7 +5,6 @@ use crate::exec::{Combine, Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for Mean {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         Ok(Forward::plain(exec.reduce_all(Combine::Mean, inputs[0])?))

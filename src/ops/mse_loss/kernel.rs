@@ -3,10 +3,9 @@
 
 use super::rule::MseLoss;
 use crate::exec::{Combine, Exec, Result};
+use crate::meta::TensorMeta;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::TensorMeta;
-
 
 impl OpKernel for MseLoss {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {

@@ -5,7 +5,6 @@ use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for Mul {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])

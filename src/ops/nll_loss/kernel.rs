@@ -2,10 +2,9 @@
 
 use super::rule::NllLoss;
 use crate::exec::{Exec, Result};
+use crate::meta::TensorMeta;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::TensorMeta;
-
 
 impl OpKernel for NllLoss {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {

@@ -5,7 +5,6 @@ use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for Relu {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = if self.inplace { inputs[0].clone() } else { exec.empty_like(inputs[0])? };

@@ -3,9 +3,8 @@
 use super::rule::RmsNorm;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::tensor::Tensor;
 use crate::ops::row_norm::{parameter_gradients, row_statistics};
-
+use crate::tensor::Tensor;
 
 impl OpKernel for RmsNorm {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {

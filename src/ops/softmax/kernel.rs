@@ -2,10 +2,9 @@
 
 use super::rule::Softmax;
 use crate::exec::{Exec, Result};
+use crate::meta::DType;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::DType;
-
 
 impl OpKernel for Softmax {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {

@@ -2,10 +2,9 @@
 
 use super::rule::Sum;
 use crate::exec::{Combine, Exec, Result};
+use crate::meta::TensorMeta;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
-use crate::meta::TensorMeta;
-
 
 impl OpKernel for Sum {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {

@@ -5,7 +5,6 @@ use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
-
 impl OpKernel for ToCopy {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         Ok(Forward::plain(exec.to_dtype(inputs[0], self.dtype)?))
