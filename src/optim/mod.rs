@@ -3,5 +3,10 @@
 pub mod optimizer;
 pub mod rule;
 
+pub mod adagrad;
+pub mod adam;
+pub mod rmsprop;
+pub mod sgd;
+
 pub use optimizer::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 pub use rule::{OptimRule, StepRecipe};

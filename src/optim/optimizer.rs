@@ -1,5 +1,7 @@
 //! Optimizers by name and setting, as PyTorch's constructors take them.
 
+use super::rule::OptimRule;
+
 /// How PyTorch runs the update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Implementation {
@@ -74,6 +76,28 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
+    /// The optimizer's memory rule.
+    #[must_use]
+    pub fn rule(&self) -> &dyn OptimRule {
+        match self {
+            Self::Sgd(o) => o,
+            Self::Adam(o) => o,
+            Self::Adagrad(o) => o,
+            Self::RmsProp(o) => o,
+        }
+    }
+
+    /// How the update runs.
+    #[must_use]
+    pub const fn implementation(&self) -> Implementation {
+        match self {
+            Self::Sgd(o) => o.implementation,
+            Self::Adam(o) => o.implementation,
+            Self::Adagrad(o) => o.implementation,
+            Self::RmsProp(o) => o.implementation,
+        }
+    }
+
     /// The name in the CSV's `optimizer` column and in experiment files.
     #[must_use]
     pub const fn name(&self) -> &'static str {

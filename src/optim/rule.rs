@@ -1,6 +1,7 @@
 //! What an optimizer declares of itself from shapes alone: its state, and, in order, what a step allocates and frees.
 
 use crate::meta::TensorMeta;
+use crate::ops::recipe::Recipe;
 use crate::ops::{Effect, Slot};
 
 /// What the constructor or a step does to memory.
@@ -15,8 +16,65 @@ pub struct StepRecipe {
 /// The memory rule of an optimizer.
 pub trait OptimRule: std::fmt::Debug {
     /// What the constructor allocates (Adagrad's sums; nothing for the others).
-    fn construct(&self, parameters: &[TensorMeta]) -> StepRecipe;
+    fn construct(&self, parameters: &[TensorMeta]) -> StepRecipe {
+        let _ = parameters;
+        StepRecipe::default()
+    }
 
     /// What step number `step` (from 1, counting steps that were not skipped) does. Every parameter has a gradient of its own shape.
     fn step(&self, parameters: &[TensorMeta], step: u64) -> StepRecipe;
+}
+
+/// A step being written: effects as in any recipe, and what of them stays.
+#[derive(Debug, Default)]
+pub struct StepWriter {
+    recipe: Recipe,
+    state: Vec<Slot>,
+}
+
+impl StepWriter {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// State of that many bytes.
+    pub fn state(&mut self, bytes: u64) {
+        let slot = self.recipe.alloc(bytes);
+        self.state.push(slot);
+    }
+
+    /// A tensor of a parameter's shape.
+    pub fn like(&mut self, parameter: &TensorMeta) -> Slot {
+        self.recipe.tensor(parameter)
+    }
+
+    /// A tensor that exists no longer.
+    pub fn free(&mut self, slot: Slot) {
+        self.recipe.free(slot);
+    }
+
+    /// A Python variable is assigned anew: its old tensor dies once the new one exists.
+    pub fn assign(&mut self, variable: &mut Option<Slot>, new: Option<Slot>) {
+        if let Some(old) = std::mem::replace(variable, new) {
+            self.recipe.free(old);
+        }
+    }
+
+    /// One tensor a parameter, as a multi-tensor kernel returns them.
+    pub fn list(&mut self, parameters: &[TensorMeta]) -> Vec<Slot> {
+        parameters.iter().map(|p| self.recipe.tensor(p)).collect()
+    }
+
+    /// A Python list dies: its last element first.
+    pub fn free_list(&mut self, list: Vec<Slot>) {
+        list.into_iter().rev().for_each(|slot| self.recipe.free(slot));
+    }
+
+    /// The recipe.
+    #[must_use]
+    pub fn finish(self) -> StepRecipe {
+        StepRecipe { effects: self.recipe.into_effects(), state: self.state }
+    }
 }

@@ -46,7 +46,7 @@ impl OpRule for BatchNorm {
         let cudnn = self.is_cudnn(inputs);
         let statistics = if cudnn && !self.training { 0 } else { statistics_bytes(x) };
         let (mean, inverse) = (r.alloc(statistics), r.alloc(statistics));
-        if self.training && !cudnn && channels_innermost(x) {
+        if self.training && !cudnn && elements_behind(x) == 1 && fits_32_bits(x) {
             // Mean and squared deviations, one partial result of each for two passes.
             Staging::of(x, 4).into_iter().for_each(|s| s.run(&mut r));
         }
@@ -133,10 +133,15 @@ fn fits_32_bits(x: &TensorMeta) -> bool {
     x.numel() <= u64::from(i32::MAX.unsigned_abs())
 }
 
-/// Whether neighbours in memory belong to neighbouring channels. A four-dimensional tensor of one channel counts as such.
+/// Elements that lie between one channel and the next.
+fn elements_behind(x: &TensorMeta) -> u64 {
+    x.shape.dims()[2..].iter().product()
+}
+
+/// Whether backward takes neighbours in memory for neighbouring channels. Unlike forward, it lets a four-dimensional tensor of one
+/// channel pass, which is in the channels-last layout as much as in the other.
 fn channels_innermost(x: &TensorMeta) -> bool {
-    let dims = x.shape.dims();
-    fits_32_bits(x) && (dims[2..].iter().all(|&d| d == 1) || (dims.len() == 4 && dims[1] == 1))
+    fits_32_bits(x) && (elements_behind(x) == 1 || (x.shape.rank() == 4 && x.shape.dims()[1] == 1))
 }
 
 /// Scratch where thread blocks of the channels-innermost kernels meet (`flexible_launch_configs` of `Normalization.cuh`).

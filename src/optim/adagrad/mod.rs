@@ -1,0 +1,3 @@
+//! `adagrad`: Adagrad.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `adam`: Adam and AdamW.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `rmsprop`: RMSprop.
+
+pub mod rule;

@@ -1,0 +1,3 @@
+//! `sgd`: stochastic gradient descent, with momentum.
+
+pub mod rule;
