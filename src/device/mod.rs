@@ -1,6 +1,7 @@
 //! Devices: what computes. Where memory comes from is the allocator's [`Backing`](crate::alloc::Backing); a device only reads and
 //! writes the addresses that it is given.
 
+pub mod cuda;
 mod kind;
 mod operand;
 

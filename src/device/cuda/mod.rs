@@ -1,0 +1,24 @@
+//! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder, each
+//! block with the reason why it is sound.
+//!
+//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `segments`, `module`, `launch`, `blas`.
+#![allow(unsafe_code)]
+
+mod blas;
+mod context;
+mod error;
+mod facts;
+mod launch;
+mod library;
+mod module;
+mod nvml;
+mod segments;
+
+pub use blas::{Matrix, Pass, Product, Workspace};
+pub use context::{Cuda, Start, Usage};
+pub use error::{CudaError, MissingLibrary};
+pub use facts::{DriverVersion, Facts, driver_version, facts, gpus};
+pub use launch::{Arg, Grid};
+pub use library::{Found, Library};
+pub use module::{Kernel, Source};
+pub use segments::Segments;

@@ -1,0 +1,107 @@
+//! NVML, NVIDIA's management library: what the whole GPU and this process hold, as `nvidia-smi` counts it. It needs no context, so it can
+//! answer before there is one. Where it is missing, or refuses (as in some containers), there is simply no figure.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+type Device = *mut c_void;
+type Status = c_int;
+
+const SUCCESS: Status = 0;
+/// `nvmlMemory_v2`: the size of its struct, and 2 in the top byte.
+const MEMORY_VERSION_2: c_uint = (size_of::<Memory>() as c_uint) | (2 << 24);
+/// NVML's mark for a figure it cannot give.
+const NOT_AVAILABLE: c_ulonglong = c_ulonglong::MAX;
+
+/// `nvmlMemory_v2_t`.
+#[repr(C)]
+#[derive(Default)]
+struct Memory {
+    version: c_uint,
+    total: c_ulonglong,
+    reserved: c_ulonglong,
+    free: c_ulonglong,
+    used: c_ulonglong,
+}
+
+/// `nvmlProcessInfo_t`, as `nvmlDeviceGetComputeRunningProcesses_v3` fills it.
+#[repr(C)]
+#[derive(Clone, Default)]
+struct Process {
+    pid: c_uint,
+    used: c_ulonglong,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+
+type Init = unsafe extern "C" fn() -> Status;
+type ByBus = unsafe extern "C" fn(*const c_char, *mut Device) -> Status;
+type MemoryInfo = unsafe extern "C" fn(Device, *mut Memory) -> Status;
+type Processes = unsafe extern "C" fn(Device, *mut c_uint, *mut Process) -> Status;
+type DriverVersion = unsafe extern "C" fn(*mut c_char, c_uint) -> Status;
+
+struct Nvml {
+    by_bus: ByBus,
+    memory: MemoryInfo,
+    processes: Processes,
+    driver_version: DriverVersion,
+}
+
+fn nvml() -> Option<&'static Nvml> {
+    static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
+    NVML.get_or_init(load).as_ref()
+}
+
+fn load() -> Option<Nvml> {
+    // SAFETY: NVML has no initialisers but its own.
+    let library = ["libnvidia-ml.so.1", "libnvidia-ml.so", "nvml.dll"].iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
+    let library: &'static Library = Box::leak(Box::new(library));
+    // SAFETY: the types are those of the functions in nvml.h, and the library is never unloaded.
+    unsafe {
+        let init = *library.get::<Init>(b"nvmlInit_v2").ok()?;
+        let nvml = Nvml {
+            by_bus: *library.get(b"nvmlDeviceGetHandleByPciBusId_v2").ok()?,
+            memory: *library.get(b"nvmlDeviceGetMemoryInfo_v2").ok()?,
+            processes: *library.get(b"nvmlDeviceGetComputeRunningProcesses_v3").ok()?,
+            driver_version: *library.get(b"nvmlSystemGetDriverVersion").ok()?,
+        };
+        (init() == SUCCESS).then_some(nvml)
+    }
+}
+
+/// The driver's own version, e.g. `580.95.05`.
+pub(super) fn driver_version() -> Option<String> {
+    let mut text = [0 as c_char; 96];
+    // SAFETY: the buffer is as long as said; NVML writes a string that ends in a zero.
+    (unsafe { (nvml()?.driver_version)(text.as_mut_ptr(), text.len() as c_uint) } == SUCCESS)
+        .then(|| text.iter().take_while(|&&c| c != 0).map(|&c| char::from(c as u8)).collect())
+}
+
+/// Bytes that all processes together hold on the GPU at this PCI address.
+pub(super) fn device_used(bus: &std::ffi::CStr) -> Option<u64> {
+    let nvml = nvml()?;
+    let mut memory = Memory { version: MEMORY_VERSION_2, ..Memory::default() };
+    // SAFETY: `memory` is the struct that its version names.
+    (unsafe { (nvml.memory)(handle(nvml, bus)?, &raw mut memory) } == SUCCESS).then_some(memory.used)
+}
+
+/// Bytes that this process holds on the GPU at this PCI address.
+pub(super) fn process_used(bus: &std::ffi::CStr) -> Option<u64> {
+    let nvml = nvml()?;
+    let mut processes = vec![Process::default(); 256];
+    let mut count = processes.len() as c_uint;
+    // SAFETY: NVML writes at most `count` structs and sets it to how many it wrote.
+    if unsafe { (nvml.processes)(handle(nvml, bus)?, &raw mut count, processes.as_mut_ptr()) } != SUCCESS {
+        return None;
+    }
+    let mine = processes.iter().take(count as usize).find(|p| p.pid == std::process::id())?;
+    (mine.used != NOT_AVAILABLE).then_some(mine.used)
+}
+
+fn handle(nvml: &Nvml, bus: &std::ffi::CStr) -> Option<Device> {
+    let mut device = std::ptr::null_mut();
+    // SAFETY: `bus` ends in a zero and `device` takes the handle.
+    (unsafe { (nvml.by_bus)(bus.as_ptr(), &raw mut device) } == SUCCESS).then_some(device)
+}

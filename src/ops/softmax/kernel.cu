@@ -1,0 +1,52 @@
+// softmax and log_softmax over the last dimension. T is the input's type, U the output's. A warp or a block a row.
+
+typedef math_t<U> A;
+
+struct Statistics { A max, sum; };
+
+__device__ __forceinline__ Statistics statistics(const Row &row, u64 columns, const T *x) {
+  A most = Max::zero<A>(), sum = A(0);
+  for (u64 j = row.lane; j < columns; j += row.width) most = max_(most, A(widen(x[j])));
+  most = row.reduce<Max>(most);
+  for (u64 j = row.lane; j < columns; j += row.width) sum += exp_(A(widen(x[j])) - most);
+  return Statistics{most, row.reduce<Sum>(sum)};
+}
+
+extern "C" __global__ void softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
+  Row row(wide);
+  if (row.index >= rows) return;
+  x += row.index * columns, out += row.index * columns;
+  Statistics s = statistics(row, columns, x);
+  for (u64 j = row.lane; j < columns; j += row.width) out[j] = narrow<U>(exp_(A(widen(x[j])) - s.max) / s.sum);
+}
+
+extern "C" __global__ void softmax_backward(u64 rows, u64 columns, u32 wide, T *out, const __grid_constant__ View grad, const U *y) {
+  Row row(wide);
+  if (row.index >= rows) return;
+  u64 begin = row.index * columns;
+  In<U> g = in<U>(grad);
+  A sum = A(0);
+  for (u64 j = row.lane; j < columns; j += row.width) sum += widen(g.at(begin + j)) * widen(y[begin + j]);
+  sum = row.reduce<Sum>(sum);
+  for (u64 j = row.lane; j < columns; j += row.width) out[begin + j] = narrow<T>((widen(g.at(begin + j)) - sum) * widen(y[begin + j]));
+}
+
+extern "C" __global__ void log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
+  Row row(wide);
+  if (row.index >= rows) return;
+  x += row.index * columns, out += row.index * columns;
+  Statistics s = statistics(row, columns, x);
+  A log_sum = log_(s.sum);
+  for (u64 j = row.lane; j < columns; j += row.width) out[j] = narrow<U>(A(widen(x[j])) - s.max - log_sum);
+}
+
+extern "C" __global__ void log_softmax_backward(u64 rows, u64 columns, u32 wide, T *out, const __grid_constant__ View grad, const U *y) {
+  Row row(wide);
+  if (row.index >= rows) return;
+  u64 begin = row.index * columns;
+  In<U> g = in<U>(grad);
+  A sum = A(0);
+  for (u64 j = row.lane; j < columns; j += row.width) sum += widen(g.at(begin + j));
+  sum = row.reduce<Sum>(sum);
+  for (u64 j = row.lane; j < columns; j += row.width) out[begin + j] = narrow<T>(widen(g.at(begin + j)) - exp_(A(widen(y[begin + j]))) * sum);
+}
