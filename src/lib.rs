@@ -11,11 +11,16 @@
 //! 7. [`device`]: what computes. It sees addresses and shapes, never a tensor.
 //! 8. [`tensor`]: shapes over storages that the allocator hands out and gets back.
 //! 9. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 10. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 11. [`measure`]: what each number of a row is.
+//! 12. [`train`]: the reference loop. Never the predictor.
 
 pub mod alloc;
+pub mod autograd;
 pub mod device;
 pub mod exec;
 pub mod gpu;
+pub mod measure;
 pub mod meta;
 pub mod model;
 pub mod ops;
@@ -23,3 +28,4 @@ pub mod optim;
 pub mod record;
 pub mod report;
 pub mod tensor;
+pub mod train;

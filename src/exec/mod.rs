@@ -4,6 +4,7 @@
 //! Nothing here knows gradients or operators. Scratch sizes are computed from what is being done; the predictor's rules state them
 //! a second time, on their own.
 
+mod add;
 mod blas;
 mod context;
 mod copy;

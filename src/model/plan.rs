@@ -202,8 +202,14 @@ impl Plan {
     /// The program that optimizer step `step` (from 1) runs.
     #[must_use]
     pub fn program(&self, step: u64) -> &Program {
+        &self.programs[self.program_index(step)]
+    }
+
+    /// Its index.
+    #[must_use]
+    pub fn program_index(&self, step: u64) -> usize {
         let index = usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.schedule.len() - 1);
-        &self.programs[self.schedule[index]]
+        self.schedule[index]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Optimizers: one folder each, with its memory rule and its kernels.
 
+pub mod kernel;
 pub mod optimizer;
 pub mod rule;
 

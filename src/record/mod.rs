@@ -1,9 +1,11 @@
 //! The words in which training and prediction speak, and to which reports listen.
 
 pub mod category;
+pub mod micro_step;
 pub mod phase;
 pub mod row;
 
 pub use category::{Categories, Category};
+pub use micro_step::MicroStep;
 pub use phase::Phase;
 pub use row::{At, Measured, Memory, Predicted, Status};

@@ -13,13 +13,15 @@ use crate::record::{Categories, Category};
 pub struct Memory {
     allocator: RefCell<Allocator>,
     categories: Cell<Categories>,
+    /// As they were when memory last ran out.
+    at_failure: Cell<Categories>,
 }
 
 impl Memory {
     /// An allocator that has handed out nothing yet.
     #[must_use]
     pub fn new(allocator: Allocator) -> Rc<Self> {
-        Rc::new(Self { allocator: RefCell::new(allocator), categories: Cell::default() })
+        Rc::new(Self { allocator: RefCell::new(allocator), categories: Cell::default(), at_failure: Cell::default() })
     }
 
     /// A storage of at least `bytes`; 0 take nothing.
@@ -27,7 +29,7 @@ impl Memory {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn allocate(self: &Rc<Self>, bytes: u64, category: Category) -> Result<Storage, OutOfMemory> {
-        let block = self.allocator.borrow_mut().malloc(bytes)?;
+        let block = self.allocator.borrow_mut().malloc(bytes).inspect_err(|_| self.at_failure.set(self.categories.get()))?;
         self.update(|c| c[category] += block.bytes());
         Ok(Storage::new(block, category, Rc::clone(self)))
     }
@@ -54,6 +56,12 @@ impl Memory {
     #[must_use]
     pub fn categories(&self) -> Categories {
         self.categories.get()
+    }
+
+    /// The same at the moment when memory last ran out.
+    #[must_use]
+    pub fn categories_at_failure(&self) -> Categories {
+        self.at_failure.get()
     }
 
     /// The allocator, to read.

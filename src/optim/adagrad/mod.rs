@@ -1,3 +1,4 @@
 //! `adagrad`: Adagrad.
 
+pub(super) mod kernel;
 pub mod rule;

@@ -1,3 +1,4 @@
 //! `adam`: Adam and AdamW.
 
+pub(super) mod kernel;
 pub mod rule;

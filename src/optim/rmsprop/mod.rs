@@ -1,3 +1,4 @@
 //! `rmsprop`: RMSprop.
 
+pub(super) mod kernel;
 pub mod rule;

@@ -1,0 +1,139 @@
+//! The backward pass: nodes that all consumers have run for, the last created first; leaves right after the node that reached them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use super::accumulate::{join, to_leaf};
+use super::node::{Function, Node};
+use super::tape::Tape;
+use super::variable::Variable;
+use crate::exec::{Exec, Result, Thread};
+use crate::meta::TensorMeta;
+use crate::ops::kernel::{Backward, OpKernel};
+use crate::tensor::Tensor;
+
+/// Runs backward from `root`, whose gradient is `grad`, on autograd's thread. The caller's handle on `grad` outlives it, as in PyTorch.
+///
+/// # Errors
+/// Out of memory.
+///
+/// # Panics
+/// `root` requires no gradient.
+pub fn backward(exec: &Exec, tape: &Tape, root: &Variable, grad: &Tensor) -> Result<()> {
+    let root = root.edge.as_ref().expect("backward starts from a variable that requires a gradient");
+    exec.on_thread(Thread::Backward, || {
+        count_consumers(tape, &root.node);
+        root.node.waiting.grads.borrow_mut()[root.output as usize] = Some(grad.clone());
+        let mut ready = Ready::default();
+        ready.push(Rc::clone(&root.node));
+        while let Some(node) = ready.pop() {
+            run(exec, tape, &node, &mut ready)?;
+        }
+        Ok(())
+    })
+}
+
+/// Counts, for every node that can be reached, how many of its consumers can be reached.
+fn count_consumers(tape: &Tape, root: &Rc<Node>) {
+    let pass = tape.passes.get() + 1;
+    tape.passes.set(pass);
+    let mut pending = vec![root];
+    root.waiting.reached_by.set(pass);
+    root.waiting.consumers.set(0);
+    while let Some(node) = pending.pop() {
+        for edge in node.edges.iter().flatten() {
+            let waiting = &edge.node.waiting;
+            if waiting.reached_by.replace(pass) != pass {
+                waiting.consumers.set(0);
+                pending.push(&edge.node);
+            }
+            waiting.consumers.set(waiting.consumers.get() + 1);
+        }
+    }
+}
+
+/// Nodes that can run, by order of creation, the last first; of equals the first to become ready.
+#[derive(Default)]
+struct Ready {
+    heap: BinaryHeap<Entry>,
+    pushed: u64,
+}
+
+impl Ready {
+    fn push(&mut self, node: Rc<Node>) {
+        self.pushed += 1;
+        self.heap.push(Entry { key: (node.sequence, Reverse(self.pushed)), node });
+    }
+
+    fn pop(&mut self) -> Option<Rc<Node>> {
+        self.heap.pop().map(|e| e.node)
+    }
+}
+
+struct Entry {
+    key: (u64, Reverse<u64>),
+    node: Rc<Node>,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Entry {}
+
+fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
+    let mut grads: Vec<Option<Tensor>> = node.waiting.grads.borrow_mut().iter_mut().map(Option::take).collect();
+    match &node.function {
+        Function::Accumulate(leaf) => match grads.pop().flatten() {
+            Some(grad) => to_leaf(exec, leaf, grad),
+            None => Ok(()),
+        },
+        Function::Operator { op, saved, inputs } => {
+            let needs: Vec<bool> = node.edges.iter().map(Option::is_some).collect();
+            let mut gradients = {
+                let saved = saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
+                OpKernel::backward(op.kernel(), exec, &Backward { saved: &saved, inputs, grads: &grads, needs: &needs })?
+            };
+            for (gradient, input) in gradients.iter_mut().zip(inputs) {
+                if let Some(unfitted) = gradient.take() {
+                    *gradient = Some(fit(exec, unfitted, input)?);
+                }
+            }
+            drop(grads);
+            saved.borrow_mut().clear();
+            for (edge, gradient) in node.edges.iter().zip(gradients) {
+                let Some(edge) = edge else { continue };
+                let waiting = &edge.node.waiting;
+                if let Some(gradient) = gradient {
+                    join(exec, &mut waiting.grads.borrow_mut()[edge.output as usize], gradient)?;
+                }
+                waiting.consumers.set(waiting.consumers.get() - 1);
+                if waiting.consumers.get() == 0 {
+                    ready.push(Rc::clone(&edge.node));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Makes a gradient fit the input it belongs to (`validate_outputs`): undoes a broadcast, then a difference in type.
+fn fit(exec: &Exec, gradient: Tensor, input: &TensorMeta) -> Result<Tensor> {
+    let gradient = if gradient.shape() == &input.shape { gradient } else { exec.sum_to(&gradient, &input.shape)? };
+    if gradient.dtype() == input.dtype { Ok(gradient) } else { exec.to_dtype(&gradient, input.dtype) }
+}

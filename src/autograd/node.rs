@@ -1,0 +1,90 @@
+//! Nodes of the graph. A graph may be as long as a program runs, so it is dropped by a loop, not by recursion.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::saved::SavedVariable;
+use super::variable::Leaf;
+use crate::meta::TensorMeta;
+use crate::ops::Operator;
+use crate::tensor::Tensor;
+
+/// Where the gradient of a variable goes: a node, and which of its outputs the variable was.
+#[derive(Debug, Clone)]
+pub(super) struct Edge {
+    pub(super) node: Rc<Node>,
+    pub(super) output: u32,
+}
+
+impl Edge {
+    pub(super) const fn to(node: Rc<Node>, output: u32) -> Self {
+        Self { node, output }
+    }
+}
+
+/// What a node does with gradients.
+#[derive(Debug)]
+pub(super) enum Function {
+    /// The backward pass of an operator.
+    Operator {
+        op: Operator,
+        /// Emptied once the node has run.
+        saved: RefCell<Vec<SavedVariable>>,
+        /// Shape and type of each input.
+        inputs: Vec<Rc<TensorMeta>>,
+    },
+    /// Adds to the gradient of a leaf.
+    Accumulate(Rc<Leaf>),
+}
+
+/// An operator that ran, or a leaf.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Order of creation. Leaves come first in backward: they have the highest.
+    pub(super) sequence: u64,
+    pub(super) function: Function,
+    /// One an input; `None` where it needs no gradient.
+    pub(super) edges: Vec<Option<Edge>>,
+    pub(super) waiting: Waiting,
+}
+
+/// A node's part in the backward pass under way.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// Sums of what has arrived, one an output.
+    pub(super) grads: RefCell<Vec<Option<Tensor>>>,
+    /// How many consumers have not run yet.
+    pub(super) consumers: Cell<usize>,
+    /// The last backward pass that reached this node.
+    pub(super) reached_by: Cell<u64>,
+}
+
+impl Node {
+    pub(super) fn operator(
+        sequence: u64,
+        op: Operator,
+        saved: Vec<SavedVariable>,
+        inputs: Vec<Rc<TensorMeta>>,
+        edges: Vec<Option<Edge>>,
+        outputs: usize,
+    ) -> Self {
+        let waiting = Waiting { grads: RefCell::new(vec![None; outputs]), ..Waiting::default() };
+        Self { sequence, function: Function::Operator { op, saved: RefCell::new(saved), inputs }, edges, waiting }
+    }
+
+    pub(super) fn accumulating(leaf: Rc<Leaf>) -> Self {
+        let waiting = Waiting { grads: RefCell::new(vec![None]), ..Waiting::default() };
+        Self { sequence: u64::MAX, function: Function::Accumulate(leaf), edges: Vec::new(), waiting }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut pending: Vec<Edge> = self.edges.drain(..).flatten().collect();
+        while let Some(edge) = pending.pop() {
+            if let Some(mut node) = Rc::into_inner(edge.node) {
+                pending.extend(node.edges.drain(..).flatten());
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Taking rows. Reading one starts the next peak.
+
+use crate::alloc::OutOfMemory;
+use crate::record::{At, Measured, Memory as Figures, Status};
+use crate::tensor::Memory;
+
+/// The row of a phase that has just ended.
+pub fn row(memory: &Memory, at: At) -> Measured {
+    let figures = {
+        let allocator = memory.allocator();
+        Figures { allocated: allocator.allocated(), peak: allocator.peak(), reserved: allocator.reserved() }
+    };
+    memory.reset_peaks();
+    Measured { at, memory: figures, categories: memory.categories(), status: Status::Ok }
+}
+
+/// The row of a phase in which memory ran out: what was held at the failure, after cached memory had been given back. By the time that
+/// this is called, what the failing operators held may be gone already.
+#[must_use]
+pub fn out_of_memory(memory: &Memory, at: At, error: &OutOfMemory) -> Measured {
+    let figures = Figures { allocated: error.allocated, peak: memory.allocator().peak(), reserved: error.reserved };
+    Measured { at, memory: figures, categories: memory.categories_at_failure(), status: Status::Oom }
+}

@@ -1,0 +1,44 @@
+//! Adagrad by deed (`torch/optim/adagrad.py`). Its state is there from the constructor on.
+
+use crate::exec::{Exec, Result};
+use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
+use crate::optim::{Adagrad, Implementation};
+use crate::tensor::Tensor;
+
+/// Adagrad with its sums of squares.
+pub(in crate::optim) struct Stepper {
+    adagrad: Adagrad,
+    sums: Vec<Tensor>,
+}
+
+impl Stepper {
+    pub(in crate::optim) fn new(adagrad: Adagrad, exec: &Exec, parameters: &[Tensor]) -> Result<Self> {
+        let sums = parameters.iter().map(|p| state_like(exec, p)).collect::<Result<_>>()?;
+        Ok(Self { adagrad, sums })
+    }
+
+    fn updated<'a>(&'a self, trained: &'a [Trained]) -> impl Iterator<Item = (&'a Tensor, &'a Tensor)> {
+        self.sums.iter().zip(trained).filter_map(|(sum, t)| Some((sum, t.grad.as_ref()?)))
+    }
+}
+
+impl kernel::Stepper for Stepper {
+    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+        match self.adagrad.implementation {
+            Implementation::ForLoop => {
+                // Python's variable `std`: the last parameter's temporary lives until it is assigned anew.
+                let mut _std;
+                for (sum, _) in self.updated(trained) {
+                    _std = exec.empty_like(sum)?;
+                }
+            }
+            // PyTorch refuses `fused` on CUDA, and so does the language.
+            Implementation::Foreach | Implementation::Fused => {
+                let std = temporaries(exec, self.updated(trained).map(|(sum, _)| sum))?;
+                let numerator = temporaries(exec, self.updated(trained).map(|(_, grad)| grad))?;
+                drop((numerator, std));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! What an optimizer does by deed: its state and its steps over tensors, with the temporaries and the lifetimes of PyTorch's Python
+//! code (`torch/optim/*.py`). As with operators, a kernel never asks its rule.
+
+use super::optimizer::Optimizer;
+use crate::exec::{Exec, Result};
+use crate::meta::{DType, TensorMeta};
+use crate::record::Category;
+use crate::tensor::Tensor;
+
+/// A trained tensor and the gradient that backward left, if it left one: without, it is not updated.
+#[derive(Debug)]
+pub struct Trained {
+    /// What is updated.
+    pub parameter: Tensor,
+    /// By what.
+    pub grad: Option<Tensor>,
+}
+
+/// What a gradient scaler hands to an optimizer that unscales by itself (the fused ones).
+#[derive(Debug)]
+pub struct Scaling {
+    /// What the gradients are multiplied by: a scalar.
+    pub grad_scale: Tensor,
+    /// Not 0 where a gradient is infinite or not a number: a scalar.
+    pub found_inf: Tensor,
+}
+
+/// An optimizer with its state.
+pub trait Stepper {
+    /// One step. State that is not there yet is created on the way. `trained` has the same parameters in the same order each time.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()>;
+}
+
+impl Optimizer {
+    /// The optimizer over these parameters, as its constructor leaves it.
+    ///
+    /// # Errors
+    /// Out of memory (Adagrad creates its state here).
+    pub fn stepper(&self, exec: &Exec, parameters: &[Tensor]) -> Result<Box<dyn Stepper>> {
+        Ok(match *self {
+            Self::Sgd(sgd) => Box::new(super::sgd::kernel::Stepper::new(sgd, parameters.len())),
+            Self::Adam(adam) => Box::new(super::adam::kernel::Stepper::new(adam, parameters.len())),
+            Self::Adagrad(adagrad) => Box::new(super::adagrad::kernel::Stepper::new(adagrad, exec, parameters)?),
+            Self::RmsProp(rmsprop) => Box::new(super::rmsprop::kernel::Stepper::new(rmsprop, parameters.len())),
+        })
+    }
+}
+
+/// A new tensor of state, laid out as its parameter.
+pub(super) fn state_like(exec: &Exec, parameter: &Tensor) -> Result<Tensor> {
+    exec.empty_as(parameter.shared_meta(), Category::OptimizerState)
+}
+
+/// A fused optimizer's step counter, which lives on the device.
+pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
+    exec.empty_as(TensorMeta::scalar(DType::F32), Category::OptimizerState)
+}
+
+/// A temporary for each tensor, all alive together: what a `_foreach_` function returns.
+pub(super) fn temporaries<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Vec<Tensor>> {
+    like.into_iter().map(|t| exec.empty_like(t)).collect()
+}

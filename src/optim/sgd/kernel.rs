@@ -1,0 +1,78 @@
+//! SGD by deed (`torch/optim/sgd.py`).
+
+use crate::exec::{Exec, Result};
+use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
+use crate::optim::{Implementation, Sgd};
+use crate::tensor::Tensor;
+
+/// SGD with its momentum buffers.
+pub(in crate::optim) struct Stepper {
+    sgd: Sgd,
+    buffers: Vec<Option<Tensor>>,
+}
+
+impl Stepper {
+    pub(in crate::optim) fn new(sgd: Sgd, parameters: usize) -> Self {
+        Self { sgd, buffers: vec![None; parameters] }
+    }
+
+    fn decays(&self) -> bool {
+        self.sgd.weight_decay != 0.0
+    }
+
+    fn has_momentum(&self) -> bool {
+        self.sgd.momentum != 0.0
+    }
+
+    fn for_loop(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
+        // Python's variable `grad`: the last parameter's temporary lives until it is assigned anew.
+        let mut _grad;
+        for (i, t) in trained.iter().enumerate() {
+            let Some(grad) = &t.grad else { continue };
+            _grad = grad.clone();
+            if self.decays() {
+                _grad = exec.empty_like(grad)?;
+            }
+            if self.has_momentum() {
+                let buffer = match &self.buffers[i] {
+                    Some(buffer) => buffer.clone(),
+                    None => self.buffers[i].insert(state_like(exec, &t.parameter)?).clone(),
+                };
+                _grad = if self.sgd.nesterov { exec.empty_like(grad)? } else { buffer };
+            }
+        }
+        Ok(())
+    }
+
+    fn foreach(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
+        let decayed = if self.decays() { temporaries(exec, trained.iter().filter_map(|t| t.grad.as_ref()))? } else { Vec::new() };
+        if self.has_momentum() {
+            self.create_buffers(exec, trained)?;
+        }
+        drop(decayed);
+        Ok(())
+    }
+
+    fn fused(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
+        if self.has_momentum() { self.create_buffers(exec, trained) } else { Ok(()) }
+    }
+
+    fn create_buffers(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
+        for (buffer, t) in self.buffers.iter_mut().zip(trained) {
+            if buffer.is_none() && t.grad.is_some() {
+                *buffer = Some(state_like(exec, &t.parameter)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl kernel::Stepper for Stepper {
+    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+        match self.sgd.implementation {
+            Implementation::ForLoop => self.for_loop(exec, trained),
+            Implementation::Foreach => self.foreach(exec, trained),
+            Implementation::Fused => self.fused(exec, trained),
+        }
+    }
+}

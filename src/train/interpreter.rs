@@ -1,0 +1,152 @@
+//! Runs a program's steps on a tape. Values are Python's variables: set once, gone at their `Drop`.
+
+use std::rc::Rc;
+
+use crate::autograd::{Halt, Region, Tape, Variable};
+use crate::exec::Exec;
+use crate::model::{Body, Plan, Program, Step, ValueId};
+
+/// What every run of a program shares.
+pub(super) struct Model {
+    pub(super) plan: Rc<Plan>,
+    /// Parameters and buffers: the first values of every program.
+    pub(super) state: Vec<Variable>,
+}
+
+/// The variables of one pass: a stretch of a program's values.
+pub(super) struct Variables {
+    first: usize,
+    slots: Vec<Option<Variable>>,
+}
+
+impl Variables {
+    /// Room for every value of a program.
+    pub(super) fn of(model: &Model, program: &Program) -> Self {
+        let first = model.state.len();
+        Self { first, slots: vec![None; program.values.len() - first] }
+    }
+
+    /// Room for the values that a region produces, and its input.
+    fn of_region(input: ValueId, body: &Body) -> Self {
+        let mut range = (index(input), index(input));
+        stretch(body, &mut range);
+        Self { first: range.0, slots: vec![None; range.1 - range.0 + 1] }
+    }
+
+    pub(super) fn set(&mut self, id: ValueId, variable: Variable) {
+        self.slots[index(id) - self.first] = Some(variable);
+    }
+
+    pub(super) fn get(&self, id: ValueId) -> &Variable {
+        self.slots[index(id) - self.first].as_ref().expect("a value is produced before it is used, and used before it is dropped")
+    }
+
+    pub(super) fn drop(&mut self, id: ValueId) {
+        self.slots[index(id) - self.first] = None;
+    }
+}
+
+fn index(id: ValueId) -> usize {
+    id.0 as usize
+}
+
+fn stretch(body: &Body, range: &mut (usize, usize)) {
+    for step in &body.steps {
+        match step {
+            Step::Run { outputs, .. } => {
+                for &output in outputs {
+                    *range = (range.0.min(index(output)), range.1.max(index(output)));
+                }
+            }
+            Step::Drop(_) => {}
+            Step::Checkpoint { body, .. } => stretch(body, range),
+        }
+    }
+}
+
+/// Where a body stands in a plan: the program, then which of its bodies, then the steps that lead down to it.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) program: usize,
+    pub(super) which: Which,
+    pub(super) steps: Vec<usize>,
+}
+
+/// The bodies of a program.
+#[derive(Clone, Copy)]
+pub(super) enum Which {
+    Forward,
+    Criterion,
+    Divide,
+}
+
+impl Place {
+    pub(super) fn new(program: usize, which: Which) -> Self {
+        Self { program, which, steps: Vec::new() }
+    }
+
+    pub(super) fn body<'p>(&self, plan: &'p Plan) -> Option<&'p Body> {
+        let program = &plan.programs[self.program];
+        let body = match self.which {
+            Which::Forward => Some(&program.forward),
+            Which::Criterion => program.criterion.as_ref(),
+            Which::Divide => program.divide.as_ref(),
+        };
+        self.steps.iter().fold(body, |body, &step| match &body?.steps[step] {
+            Step::Checkpoint { body, .. } => Some(body),
+            _ => None,
+        })
+    }
+}
+
+/// Runs a body. Its result, if it is not already a variable of the surroundings, is one afterwards.
+pub(super) fn run(
+    model: &Rc<Model>,
+    exec: &Exec,
+    tape: &Tape,
+    place: &mut Place,
+    body: &Body,
+    variables: &mut Variables,
+) -> Result<(), Halt> {
+    for (number, step) in body.steps.iter().enumerate() {
+        match step {
+            Step::Run { op, inputs, outputs, .. } => {
+                let results = {
+                    let inputs: Vec<&Variable> =
+                        inputs.iter().map(|&id| model.state.get(index(id)).unwrap_or_else(|| variables.get(id))).collect();
+                    tape.apply(exec, op, &inputs)?
+                };
+                for (&id, result) in outputs.iter().zip(results) {
+                    variables.set(id, result);
+                }
+            }
+            Step::Drop(id) => variables.drop(*id),
+            Step::Checkpoint { input, body } => {
+                place.steps.push(number);
+                let variable = variables.get(*input).clone();
+                let region = || -> Rc<dyn Region> { Rc::new(Again { model: Rc::clone(model), place: place.clone(), input: *input }) };
+                let region = region();
+                let done = tape.checkpoint(&variable, || region, || run(model, exec, tape, place, body, variables));
+                place.steps.pop();
+                done?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A checkpointed region, to be run again.
+struct Again {
+    model: Rc<Model>,
+    place: Place,
+    input: ValueId,
+}
+
+impl Region for Again {
+    fn run(&self, exec: &Exec, tape: &Tape, input: Variable) -> Result<(), Halt> {
+        let body = self.place.body(&self.model.plan).expect("a region stays where it is in its plan");
+        let mut variables = Variables::of_region(self.input, body);
+        variables.set(self.input, input);
+        run(&self.model, exec, tape, &mut self.place.clone(), body, &mut variables)
+    }
+}

@@ -1,0 +1,14 @@
+//! The reference loop: what a plain PyTorch training script does, variable for variable, and the `[allocations]` scripts.
+//!
+//! Python's variables are spelled out: a name that is assigned anew drops its old value after the new one exists. Rows and losses go
+//! to an [`Observer`] as they occur.
+
+mod interpreter;
+mod observer;
+mod reference_loop;
+mod scaler;
+mod script;
+
+pub use observer::Observer;
+pub use reference_loop::train;
+pub use script::follow;

@@ -1,0 +1,228 @@
+//! The loop itself. Its order is the order of rows in the results; its fields are the script's variables.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::interpreter::{Model, Place, Variables, Which, run};
+use super::observer::Observer;
+use super::scaler::Scaler;
+use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
+use crate::exec::{Exec, Result};
+use crate::measure;
+use crate::model::{KeepLoss, Plan, StateKind, ValueId};
+use crate::ops::add::rule::Add;
+use crate::optim::kernel::{Stepper, Trained};
+use crate::record::{At, Category, MicroStep, Phase};
+use crate::tensor::Tensor;
+
+/// Trains, or infers, as the plan says. Where memory runs out, the row of that phase is the last.
+///
+/// # Errors
+/// Out of memory; its row has been given.
+pub fn train(plan: &Rc<Plan>, exec: &Exec, observer: &mut dyn Observer) -> Result<()> {
+    let mut run = Run { at: At { step: 0, micro_step: 0, phase: Phase::Model }, exec, observer };
+    let result = script(plan, &mut run);
+    if let Err(e) = &result {
+        let row = measure::out_of_memory(exec.memory(), run.at, e);
+        run.observer.row(&row);
+    }
+    result
+}
+
+/// Where the run is.
+struct Run<'a> {
+    /// The row that comes next.
+    at: At,
+    exec: &'a Exec,
+    observer: &'a mut dyn Observer,
+}
+
+impl Run<'_> {
+    /// The phase ends whose row comes next.
+    fn row(&mut self) {
+        let row = measure::row(self.exec.memory(), self.at);
+        self.observer.row(&row);
+    }
+}
+
+/// The script's variables that outlive a micro-step.
+#[derive(Default)]
+struct Names {
+    input: Option<Tensor>,
+    target: Option<Tensor>,
+    output: Option<Variable>,
+    loss: Option<Variable>,
+    total: Option<Variable>,
+    losses: Vec<Variable>,
+}
+
+fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
+    let exec = cx.exec;
+    let settings = &plan.settings;
+    let (model, parameters) = to_device(plan, exec)?;
+    cx.row();
+
+    cx.at = At { step: 1, micro_step: 1, phase: Phase::Input };
+    let optimizer = settings.optimizer.filter(|_| settings.trains());
+    let mut stepper = match &optimizer {
+        Some(o) => Some(o.stepper(exec, &parameters.iter().map(|p| p.tensor().clone()).collect::<Vec<_>>())?),
+        None => None,
+    };
+    let mut scaler = settings.has_scaler().then(Scaler::default);
+    let tape = Tape::new(!settings.no_grad);
+    let mut names = Names::default();
+    for step in 1..=settings.steps {
+        let program = plan.program_index(step);
+        for micro_step in 1..=settings.accumulation_steps {
+            let last = micro_step == settings.accumulation_steps;
+            let started = Instant::now();
+            cx.at = At { step, micro_step, phase: Phase::Input };
+            forward(&model, cx, &tape, program, &mut names)?;
+            keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
+            if settings.trains() {
+                let loss = names.loss.as_ref().expect("what trains has a loss");
+                back(exec, &tape, scaler.as_mut(), loss)?;
+                cx.row();
+            }
+            let mut skipped = false;
+            if let (true, Some(optimizer), Some(stepper)) = (last, &optimizer, &mut stepper) {
+                cx.at.phase = Phase::Optimizer;
+                skipped = update(exec, optimizer.implementation(), &mut **stepper, scaler.as_mut(), &parameters)?;
+                cx.row();
+                cx.at.phase = Phase::ZeroGrad;
+                parameters.iter().for_each(Parameter::zero_grad);
+                cx.row();
+            }
+            if last && settings.empty_cache {
+                cx.at.phase = Phase::EmptyCache;
+                exec.memory().empty_cache();
+                cx.row();
+            }
+            let seconds = started.elapsed().as_secs_f64();
+            cx.observer.micro_step(&MicroStep { step, micro_step, loss: None, skipped, seconds });
+        }
+    }
+    Ok(())
+}
+
+/// `net.to(device)`: one tensor after another.
+fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)> {
+    let mut parameters = Vec::new();
+    let mut state = Vec::with_capacity(plan.state.len());
+    for tensor in &plan.state {
+        state.push(match tensor.kind {
+            StateKind::Parameter => {
+                let parameter = Parameter::new(exec.empty_as(tensor.meta.clone(), Category::Parameters)?);
+                let variable = parameter.variable();
+                parameters.push(parameter);
+                variable
+            }
+            StateKind::Buffer => Variable::constant(exec.empty_as(tensor.meta.clone(), Category::Buffers)?),
+        });
+    }
+    Ok((Rc::new(Model { plan: Rc::clone(plan), state }), parameters))
+}
+
+/// From the batch to the loss, with the rows in between; afterwards the next row is the one after the loss.
+fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, names: &mut Names) -> Result<()> {
+    let exec = cx.exec;
+    let settings = &model.plan.settings;
+    let program = &model.plan.programs[program_index];
+    let to_device = |id: ValueId| exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs);
+    names.input = Some(to_device(program.input)?);
+    if let Some(target) = program.target {
+        names.target = Some(to_device(target)?);
+    }
+    cx.row();
+
+    cx.at.phase = Phase::Forward;
+    let mut variables = Variables::of(model, program);
+    for (id, tensor) in [(Some(program.input), &names.input), (program.target, &names.target)] {
+        if let (Some(id), Some(tensor)) = (id, tensor) {
+            variables.set(id, Variable::constant(tensor.clone()));
+        }
+    }
+    let body = |which: Which, variables: &mut Variables| -> Result<Option<Variable>> {
+        let mut place = Place::new(program_index, which);
+        let Some(body) = place.body(&model.plan) else { return Ok(None) };
+        run(model, exec, tape, &mut place, body, variables).map_err(Halt::out_of_memory)?;
+        Ok(Some(variables.get(body.result).clone()))
+    };
+    names.output = body(Which::Forward, &mut variables)?;
+    cx.row();
+
+    cx.at.phase = Phase::Loss;
+    if let Some(loss) = body(Which::Criterion, &mut variables)? {
+        names.loss = Some(loss);
+    }
+    for &cast in &program.autocast_cache {
+        variables.drop(cast);
+    }
+    if let Some(loss) = body(Which::Divide, &mut variables)? {
+        names.loss = Some(loss);
+    }
+    drop(variables);
+    if !settings.no_grad {
+        cx.row();
+    }
+    cx.at = after_loss(settings.trains(), cx.at, model);
+    Ok(())
+}
+
+/// Which row comes after the loss: what happens before it counts for it.
+fn after_loss(trains: bool, at: At, model: &Model) -> At {
+    let settings = &model.plan.settings;
+    if trains {
+        At { phase: Phase::Backward, ..at }
+    } else if at.micro_step < settings.accumulation_steps {
+        At { micro_step: at.micro_step + 1, phase: Phase::Input, ..at }
+    } else if settings.empty_cache {
+        At { phase: Phase::EmptyCache, ..at }
+    } else {
+        At { step: at.step + 1, micro_step: 1, phase: Phase::Input }
+    }
+}
+
+fn keep_loss(keep: KeepLoss, exec: &Exec, tape: &Tape, names: &mut Names) -> Result<()> {
+    let Some(loss) = &names.loss else { return Ok(()) };
+    match keep {
+        // Reading the number leaves no tensor behind.
+        KeepLoss::None | KeepLoss::Item => {}
+        KeepLoss::List => names.losses.push(loss.clone()),
+        KeepLoss::Total => {
+            names.total = Some(match &names.total {
+                None => loss.clone(),
+                Some(total) => {
+                    let sum = tape.apply(exec, &Add { inplace: false }.into(), &[total, loss]).map_err(Halt::out_of_memory)?;
+                    sum.into_iter().next().expect("a sum is one tensor")
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `loss.backward()`, or `scaler.scale(loss).backward()`.
+fn back(exec: &Exec, tape: &Tape, scaler: Option<&mut Scaler>, loss: &Variable) -> Result<()> {
+    let root = match scaler {
+        Some(scaler) => scaler.scale(exec, tape, loss)?,
+        None => loss.clone(),
+    };
+    let ones = exec.empty_like(root.tensor())?;
+    backward(exec, tape, &root, &ones)
+}
+
+/// `optimizer.step()`, through the scaler where there is one. Says whether the step was skipped.
+fn update(
+    exec: &Exec,
+    implementation: crate::optim::Implementation,
+    stepper: &mut dyn Stepper,
+    scaler: Option<&mut Scaler>,
+    parameters: &[Parameter],
+) -> Result<bool> {
+    let trained: Vec<Trained> = parameters.iter().map(|p| Trained { parameter: p.tensor().clone(), grad: p.grad() }).collect();
+    match scaler {
+        Some(scaler) => scaler.step(exec, implementation, stepper, &trained),
+        None => stepper.step(exec, &trained, None).map(|()| false),
+    }
+}
