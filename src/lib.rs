@@ -8,17 +8,19 @@
 //! 4. [`gpu`]: the catalogue of GPU models.
 //! 5. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
 //! 6. [`model`]: from layers to a plan of operators over values.
-//! 7. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 8. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 9. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 10. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 11. [`measure`]: what each number of a row is.
-//! 12. [`train`]: the reference loop. Never the predictor.
+//! 7. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
+//! 8. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 9. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 10. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 11. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 12. [`measure`]: what each number of a row is.
+//! 13. [`train`]: the reference loop. Never the predictor.
 
 pub mod alloc;
 pub mod autograd;
 pub mod device;
 pub mod exec;
+pub mod experiment;
 pub mod gpu;
 pub mod measure;
 pub mod meta;

@@ -70,7 +70,7 @@ pub enum Kind {
     },
     /// A table with these fields.
     Table(&'static [Field]),
-    /// `{ name = { fields } }`, or just `"name"` where no field is required.
+    /// `{ name = body }`, or just `"name"` where the body is a table without required fields.
     Tagged(&'static [Variant]),
     /// The first of these that fits.
     OneOf(&'static [Kind]),
@@ -124,15 +124,23 @@ impl Interval {
     }
 }
 
-/// A named alternative with fields of its own.
+/// A named alternative.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
     /// Its name.
     pub name: &'static str,
     /// What it is, in one sentence.
     pub doc: &'static str,
-    /// Its fields.
-    pub fields: &'static [Field],
+    /// What stands behind its name: `Kind::Table` mostly, and then the name alone will do where no field is required.
+    pub body: Kind,
+}
+
+impl Variant {
+    /// Its fields, where a table stands behind its name.
+    #[must_use]
+    pub const fn fields(&self) -> Option<&'static [Field]> {
+        if let Kind::Table(fields) = self.body { Some(fields) } else { None }
+    }
 }
 
 impl Field {
@@ -189,9 +197,24 @@ pub enum Value {
     Text(String),
     List(Vec<Value>),
     Table(Values),
-    Tagged(&'static str, Values),
+    Tagged(&'static str, Box<Value>),
     Layers(Sequence),
     Blocks(BTreeMap<String, Sequence>),
+}
+
+impl Value {
+    /// The fields, where it is a table.
+    #[must_use]
+    pub fn as_table(&self) -> Option<&Values> {
+        if let Self::Table(values) = self { Some(values) } else { None }
+    }
+
+    /// The whole numbers, where it is a list of them.
+    #[must_use]
+    pub fn as_integers(&self) -> Option<Vec<u64>> {
+        let Self::List(list) = self else { return None };
+        list.iter().map(|v| if let Self::Integer(n) = v { Some(*n) } else { None }).collect()
+    }
 }
 
 /// The fields of one table: given, or their defaults. Fields that are optional and absent are absent here.
@@ -267,7 +290,7 @@ impl Values {
     /// A list of whole numbers.
     #[must_use]
     pub fn integers(&self, name: &str) -> Vec<u64> {
-        self.list(name).iter().filter_map(|v| if let Value::Integer(n) = v { Some(*n) } else { None }).collect()
+        self.expect(name, Value::as_integers)
     }
 
     /// `n` or `[height, width]`.
@@ -285,10 +308,10 @@ impl Values {
         self.expect(name, |v| if let Value::Table(t) = v { Some(t) } else { None })
     }
 
-    /// A tagged table: its tag and its fields.
+    /// A tagged value: its tag and its body.
     #[must_use]
-    pub fn tagged(&self, name: &str) -> (&'static str, &Values) {
-        self.expect(name, |v| if let Value::Tagged(tag, t) = v { Some((*tag, t)) } else { None })
+    pub fn tagged(&self, name: &str) -> (&'static str, &Value) {
+        self.expect(name, |v| if let Value::Tagged(tag, body) = v { Some((*tag, &**body)) } else { None })
     }
 
     /// A list of layers (or a block's).

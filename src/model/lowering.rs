@@ -4,7 +4,7 @@
 //! Invariant: a [`Var`] is one Python tensor object. An operator that works in place gives the object a new value and ends the
 //! old one, so that whoever still holds the object goes on from the new value, as in PyTorch.
 
-use super::layer::At;
+use super::layer::{At, Item, Origin};
 use super::plan::{Body, Init, Layer, LayerId, StateKind, StateTensor, Step, ValueId};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::Operator;
@@ -36,6 +36,7 @@ pub struct Lowering {
     values: Vec<TensorMeta>,
     state: Vec<StateTensor>,
     layers: Vec<Layer>,
+    origins: Vec<Origin>,
     steps: Vec<Step>,
     /// The batch and the targets: variables of the script, which no operator ends.
     arguments: Vec<ValueId>,
@@ -61,6 +62,7 @@ impl Lowering {
             arguments: Vec::new(),
             state: Vec::new(),
             layers: Vec::new(),
+            origins: Vec::new(),
             steps: Vec::new(),
             autocast_cache: Vec::new(),
             module: String::new(),
@@ -105,16 +107,21 @@ impl Lowering {
 
     /// A layer as reports name it, for what runs outside all layers.
     pub(super) fn outside(&mut self, name: &str) {
-        self.layers.push(Layer { path: name.to_owned() });
+        self.new_layer(name.to_owned(), Origin::NONE);
+    }
+
+    fn new_layer(&mut self, path: String, origin: Origin) {
+        self.layers.push(Layer { path });
+        self.origins.push(origin);
         self.layer = LayerId(u32::try_from(self.layers.len() - 1).expect("layers are limited to far fewer"));
     }
 
-    /// Runs `f` as a module of a sequence, a layer of kind `kind`.
-    pub(super) fn layer<R>(&mut self, at: At, kind: &str, f: impl FnOnce(&mut Self) -> R) -> R {
+    /// Runs `f` as a module of a sequence.
+    pub(super) fn layer<R>(&mut self, at: At, item: &Item, f: impl FnOnce(&mut Self) -> R) -> R {
         let path = self.path.len();
-        push(&mut self.path, &format!("{}.{kind}", at.layer));
+        push(&mut self.path, &format!("{}.{}", at.layer, item.name));
         let around = self.layer;
-        self.outside(&self.path.clone());
+        self.new_layer(self.path.clone(), item.origin);
         let result = self.module(&at.module.to_string(), f);
         self.layer = around;
         self.path.truncate(path);
@@ -276,7 +283,7 @@ impl Lowering {
         let numbering = Numbering { state };
         let values = self.state.iter().map(|s| s.meta.clone()).chain(self.values).collect();
         let autocast_cache = self.autocast_cache.into_iter().map(|v| numbering.of(v)).collect();
-        Finished { numbering, values, state: self.state, layers: self.layers, autocast_cache }
+        Finished { numbering, values, state: self.state, layers: self.layers, origins: self.origins, autocast_cache }
     }
 }
 
@@ -287,6 +294,7 @@ pub(super) struct Finished {
     pub(super) values: Vec<TensorMeta>,
     pub(super) state: Vec<StateTensor>,
     pub(super) layers: Vec<Layer>,
+    pub(super) origins: Vec<Origin>,
     pub(super) autocast_cache: Vec<ValueId>,
 }
 

@@ -7,6 +7,7 @@ pub mod lowering;
 pub mod network;
 pub mod plan;
 pub mod script;
+pub mod versions;
 
 pub use loss::Loss;
 pub use network::Network;

@@ -1,6 +1,8 @@
 //! A network with its training settings, and the plan it becomes: `torch_oracle`'s loop body, once per distinct input shape.
 
-use super::layer::{At, Item, Sequence, sequential};
+use std::collections::BTreeMap;
+
+use super::layer::{At, Item, Origin, Sequence, sequential};
 use super::loss::Loss;
 use super::lowering::{Lowering, Settings, Var};
 use super::plan::{Checkpointing, Layer, Loop, Plan, Program, StateTensor};
@@ -22,28 +24,37 @@ pub struct Network {
     pub settings: Loop,
 }
 
+/// What all programs of a plan have in common.
+#[derive(Debug, Default)]
+struct Model {
+    state: Vec<StateTensor>,
+    layers: Vec<Layer>,
+    origins: Vec<Origin>,
+}
+
 impl Network {
-    /// The plan.
+    /// The plan, and for each of its layers where it is written.
     ///
     /// # Panics
     /// If the network was not checked.
     #[must_use]
-    pub fn lower(&self) -> Plan {
+    pub fn lower(&self) -> (Plan, Vec<Origin>) {
         let mut distinct: Vec<&Vec<u64>> = Vec::new();
+        let mut numbers = BTreeMap::new();
         let schedule = self.samples.iter().map(|sample| {
-            distinct.iter().position(|d| *d == sample).unwrap_or_else(|| {
+            *numbers.entry(sample).or_insert_with(|| {
                 distinct.push(sample);
                 distinct.len() - 1
             })
         });
         let schedule = schedule.collect();
-        let mut layers = Vec::new();
-        let mut state = Vec::new();
-        let programs = distinct.iter().map(|sample| self.program(sample, &mut state, &mut layers)).collect();
-        Plan { layers, state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings }
+        let mut model = Model::default();
+        let programs = distinct.iter().map(|sample| self.program(sample, &mut model)).collect();
+        let plan = Plan { layers: model.layers, state: model.state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings };
+        (plan, model.origins)
     }
 
-    fn program(&self, sample: &[u64], state: &mut Vec<StateTensor>, layers: &mut Vec<Layer>) -> Program {
+    fn program(&self, sample: &[u64], model: &mut Model) -> Program {
         let s = &self.settings;
         let mut cx = Lowering::new(Settings { dtype: s.dtype, amp: s.amp, training: s.trains(), tape: !s.no_grad });
         let dims: Vec<u64> = std::iter::once(s.batch_size).chain(sample.iter().copied()).collect();
@@ -68,8 +79,7 @@ impl Network {
         let target = target.map(|t| cx.value(t));
         let finished = cx.finish();
         let numbering = finished.numbering;
-        *state = finished.state;
-        *layers = finished.layers;
+        *model = Model { state: finished.state, layers: finished.layers, origins: finished.origins };
         Program {
             values: finished.values,
             input: numbering.of(argument),
@@ -87,7 +97,7 @@ impl Network {
         match self.settings.checkpointing {
             Checkpointing::Off => self.layers.lower(input, cx),
             Checkpointing::EveryLayer => sequential(modules.iter().enumerate(), input, cx, |(i, module), x, cx| {
-                cx.layer(At::both(i), module.name, |cx| cx.checkpoint(x, |cx| module.layer.lower(x, cx)))
+                cx.layer(At::both(i), module, |cx| cx.checkpoint(x, |cx| module.layer.lower(x, cx)))
             }),
             Checkpointing::Segments(n) => {
                 let regions = usize::try_from(n).expect("no more segments than layers") - 1;

@@ -6,6 +6,11 @@ use crate::meta::Shape;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u32);
 
+impl Origin {
+    /// Nowhere: what no layer of the file stands for.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// What flows between layers, as far as checking needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signal {

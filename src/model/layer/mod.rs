@@ -36,6 +36,6 @@ mod tanh;
 mod window;
 
 pub use check::{Check, Mistake, Origin, Signal};
-pub use registry::{KINDS, LayerKind, kind};
+pub use registry::{BLOCK, KINDS, LayerKind, kind};
 pub(in crate::model) use sequence::{At, sequential};
 pub use sequence::{Item, Layer, Sequence};

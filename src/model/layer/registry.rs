@@ -65,3 +65,6 @@ pub const KINDS: &[&LayerKind] = &[
 pub fn kind(name: &str) -> Option<&'static LayerKind> {
     KINDS.iter().copied().find(|k| k.name == name)
 }
+
+/// The one layer that is not a table of fields: `{ block = "name" }`. Its only field is called like itself.
+pub const BLOCK: &str = super::block::KIND.name;

@@ -41,6 +41,8 @@ pub struct Item {
     pub layer: Rc<dyn Layer>,
     /// Where it is written.
     pub origin: Origin,
+    /// Whether its operators exist.
+    pub has_operators: bool,
 }
 
 /// Layers in order. Cloning shares them.
@@ -133,7 +135,7 @@ impl At {
 impl Item {
     /// Lowers one module of a sequence.
     pub(in crate::model) fn lower(&self, at: At, input: Var, cx: &mut Lowering) -> Var {
-        cx.layer(at, self.name, |cx| self.layer.lower(input, cx))
+        cx.layer(at, self, |cx| self.layer.lower(input, cx))
     }
 }
 

@@ -1,0 +1,161 @@
+//! Mistakes in an experiment: all of them, each with its place, its source line and, where one can be given, a hint. Nothing here
+//! decides what is a mistake.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+/// A stretch of one of the texts that an experiment is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The file (0), or an argument of the command line (from 1).
+    pub source: u32,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub message: String,
+    /// Where; `None` where the file could not be read at all.
+    pub span: Option<Span>,
+    /// What to do about it.
+    pub hints: Vec<String>,
+}
+
+impl Diagnostic {
+    /// A mistake at a place.
+    #[must_use]
+    pub fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { message: message.into(), span: Some(span), hints: Vec::new() }
+    }
+
+    /// With a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// With a hint where there is one.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+}
+
+/// A text with its name: the file's path, or `--set`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// As shown.
+    pub name: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// All mistakes of one experiment, in the order of the file.
+#[derive(Debug, Clone)]
+pub struct Diagnostics {
+    sources: Vec<Source>,
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Mistakes over the texts they point into; sorted here.
+    #[must_use]
+    pub fn new(sources: Vec<Source>, mut list: Vec<Diagnostic>) -> Self {
+        list.sort_by_key(|d| d.span);
+        Self { sources, list }
+    }
+
+    /// The mistakes.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Line and column, from 1, of a mistake's first character; the column counts characters.
+    #[must_use]
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        let text = &self.sources[span.source as usize].text;
+        let start = floor_boundary(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        (text[..start].matches('\n').count() + 1, text[line_start..start].chars().count() + 1)
+    }
+
+    /// Draws all mistakes, with colours where `styled`.
+    #[must_use]
+    pub fn render(&self, styled: bool) -> String {
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let mut drawn = String::new();
+        for diagnostic in &self.list {
+            drawn += &renderer.render(&[self.group(diagnostic)]);
+            drawn += "\n\n";
+        }
+        match self.list.len() {
+            0 => {}
+            1 => drawn += "1 mistake\n",
+            n => drawn += &format!("{n} mistakes\n"),
+        }
+        drawn
+    }
+
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> annotate_snippets::Group<'a> {
+        let title = Level::ERROR.primary_title(diagnostic.message.as_str());
+        let group = match diagnostic.span {
+            None => annotate_snippets::Group::with_title(title),
+            Some(span) => {
+                let source = &self.sources[span.source as usize];
+                let (number, line, within) = line_of(&source.text, span.start..span.end);
+                let snippet = Snippet::source(line).path(source.name.as_str()).line_start(number).annotation(AnnotationKind::Primary.span(within));
+                title.element(snippet)
+            }
+        };
+        group.elements(diagnostic.hints.iter().map(|h| Level::HELP.message(h.as_str())))
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The line that a span starts in: its number, its text, and the part of the span within it.
+fn line_of(text: &str, span: Range<usize>) -> (usize, &str, Range<usize>) {
+    let start = floor_boundary(text, span.start);
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+    let line = text[line_start..line_end].trim_end_matches('\r');
+    let start = (start - line_start).min(line.len());
+    let end = floor_boundary(text, span.end).clamp(line_start, line_end) - line_start;
+    let number = text[..line_start].matches('\n').count() + 1;
+    (number, line, start..end.min(line.len()).max(start))
+}
+
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}

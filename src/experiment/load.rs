@@ -1,0 +1,129 @@
+//! Loading: a file (or text) and overrides in; an experiment, or every mistake in all of its cases, out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::case::{Case, Experiment};
+use super::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use super::document;
+use super::resolve::resolve;
+use super::{set, spell, sweep};
+
+/// Loads an experiment file.
+///
+/// # Errors
+/// All of its mistakes.
+pub fn load(path: &Path) -> Result<Experiment, Diagnostics> {
+    load_with(path, &[])
+}
+
+/// Loads an experiment file with overrides, `key=value[,value…]` each.
+///
+/// # Errors
+/// All mistakes in the file and the overrides.
+pub fn load_with(path: &Path, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+    let shown = path.display().to_string();
+    let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
+    let bytes = std::fs::read(path).map_err(|e| {
+        let mistake = Diagnostic { message: format!("cannot read {shown}: {e}"), span: None, hints: Vec::new() };
+        Diagnostics::new(Vec::new(), vec![mistake])
+    })?;
+    match String::from_utf8(bytes) {
+        Ok(text) => load_text(&name, &shown, text, overrides),
+        Err(e) => {
+            let start = e.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(e.as_bytes()).into_owned();
+            let span = Span { source: 0, start, end: start + char::REPLACEMENT_CHARACTER.len_utf8() };
+            let mistake = Diagnostic::new(span, "not UTF-8: TOML files are").hint(format!("byte {start} is where it stops being text"));
+            Err(Diagnostics::new(vec![Source { name: shown, text }], vec![mistake]))
+        }
+    }
+}
+
+/// Loads an experiment from text, under a name, with overrides.
+///
+/// # Errors
+/// All mistakes in the text and the overrides.
+pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+    load_text(name, &format!("{name}.toml"), text.to_owned(), overrides)
+}
+
+fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+    let mut found = Found::default();
+    let mut root = document::parse(0, &text, &mut found.once);
+    let broken = !found.once.is_empty();
+    let mut axes = sweep::axes(&root, &mut found.once);
+    for (source, argument) in (1..).zip(overrides) {
+        set::apply(source, argument, &mut root, &mut axes, &mut found.once);
+    }
+    let mut cases = Vec::new();
+    let mut description = None;
+    match sweep::count(&axes) {
+        Ok(count) => {
+            for index in 0..count {
+                let mut mistakes = Vec::new();
+                let (key, document) = sweep::case(&root, &axes, index, &mut mistakes);
+                let resolved = resolve(&document, broken);
+                mistakes.extend(resolved.mistakes);
+                found.add(&key, mistakes);
+                description = resolved.description;
+                if let (Some((allocator, work)), true) = (resolved.case, found.is_empty()) {
+                    cases.push(Case { key, allocator, work, resolved: spell::out(&document) });
+                } else {
+                    cases.clear();
+                }
+            }
+            found.cases = count;
+        }
+        Err(message) => {
+            let span = root.entry("sweep").map_or(Span { source: 1, start: 0, end: 0 }, |e| e.key_span);
+            found.once.push(Diagnostic::new(span, message));
+        }
+    }
+    if found.is_empty() {
+        return Ok(Experiment { name: name.to_owned(), description, cases });
+    }
+    let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
+    let sources = std::iter::once(Source { name: shown.to_owned(), text }).chain(overrides.iter().map(named)).collect();
+    Err(Diagnostics::new(sources, found.list()))
+}
+
+/// Mistakes of the file as a whole, and of its cases: one that several cases share is told once.
+#[derive(Debug, Default)]
+struct Found {
+    once: Vec<Diagnostic>,
+    numbers: BTreeMap<Diagnostic, usize>,
+    /// A mistake, how many cases have it, and the first of them.
+    of_cases: Vec<(Diagnostic, u64, String)>,
+    cases: u64,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.once.is_empty() && self.of_cases.is_empty()
+    }
+
+    fn add(&mut self, key: &str, mut mistakes: Vec<Diagnostic>) {
+        mistakes.sort();
+        mistakes.dedup();
+        for mistake in mistakes {
+            match self.numbers.get(&mistake) {
+                Some(&i) => self.of_cases[i].1 += 1,
+                None => {
+                    self.numbers.insert(mistake.clone(), self.of_cases.len());
+                    self.of_cases.push((mistake, 1, key.to_owned()));
+                }
+            }
+        }
+    }
+
+    fn list(self) -> Vec<Diagnostic> {
+        let cases = self.cases;
+        let of_cases = self.of_cases.into_iter().map(|(mistake, times, first)| match times {
+            n if n >= cases => mistake,
+            1 => mistake.hint(format!("in the case {first}")),
+            n => mistake.hint(format!("in {n} of {cases} cases, the first of them {first}")),
+        });
+        self.once.into_iter().chain(of_cases).collect()
+    }
+}

@@ -1,0 +1,24 @@
+//! The experiment language: a TOML file, read with the place of every value, checked for all mistakes at once, and resolved to
+//! cases that are ready to run.
+//!
+//! Reading order: `case` (what comes out), `tables` (what may be written), `document`, `read`, `resolve`, `refuse`, `sweep`, `set`,
+//! `load`, then `diagnostic` and `schema`.
+
+pub mod case;
+pub mod diagnostic;
+mod document;
+pub mod load;
+mod read;
+mod refuse;
+mod resolve;
+mod script;
+mod set;
+mod spell;
+mod sweep;
+pub mod tables;
+mod train;
+mod words;
+
+pub use case::{Case, Experiment};
+pub use diagnostic::{Diagnostic, Diagnostics, Source, Span};
+pub use load::{load, load_str, load_with};

@@ -1,0 +1,78 @@
+//! What PyTorch refuses, found before anything runs. Each is a rule about settings or about the plan, with PyTorch's own words.
+
+use super::diagnostic::Diagnostic;
+use super::document::Entry;
+use super::read::Reader;
+use super::resolve::place;
+use crate::meta::DType;
+use crate::model::layer::Origin;
+use crate::model::versions::{Kept, Modified, modified};
+use crate::model::{Loop, Plan, StateKind};
+use crate::optim::{Implementation, Optimizer};
+
+/// Settings that PyTorch does not take together. Nothing is refused where nothing is trained.
+pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
+    if !settings.trains() {
+        return;
+    }
+    if settings.amp == Some(DType::F16) && settings.dtype == DType::F16 {
+        let message = "`amp = \"f16\"` scales gradients, and the scaler refuses gradients of type f16, which `dtype = \"f16\"` makes them";
+        let refused = Diagnostic::new(place(entry, "amp"), message).hint("PyTorch: `Attempting to unscale FP16 gradients.`");
+        reader.mistake(refused.hint("with `dtype = \"f32\"` parameters stay f32 and autocast computes in f16"));
+    }
+    let optimizer = |field: &str| entry.value.get("optimizer").and_then(|o| o.table()?.first()?.value.get(field)).map_or(place(entry, "optimizer"), |n| n.span);
+    let fused = |implementation| implementation == Implementation::Fused;
+    match settings.optimizer {
+        Some(Optimizer::Sgd(sgd)) if sgd.nesterov && sgd.momentum == 0.0 => {
+            let message = "`nesterov = true` needs a `momentum` above 0";
+            reader.mistake(Diagnostic::new(optimizer("nesterov"), message).hint("PyTorch: `Nesterov momentum requires a momentum and zero dampening`"));
+        }
+        Some(Optimizer::Adagrad(adagrad)) if fused(adagrad.implementation) => {
+            let message = "adagrad has no `fused` implementation on CUDA";
+            reader.mistake(Diagnostic::new(optimizer("implementation"), message).hint("there are \"foreach\" and \"for_loop\""));
+        }
+        Some(Optimizer::RmsProp(rmsprop)) if fused(rmsprop.implementation) => {
+            let message = "rmsprop has no `fused` implementation";
+            reader.mistake(Diagnostic::new(optimizer("implementation"), message).hint("there are \"foreach\" and \"for_loop\""));
+        }
+        _ => {}
+    }
+}
+
+/// What only the plan shows: nothing to train, and tensors that autograd keeps and another operator writes into.
+pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut Reader) {
+    if !plan.settings.trains() {
+        return;
+    }
+    if !plan.state.iter().any(|s| s.kind == StateKind::Parameter) {
+        let message = "the model has no parameters, so that there is nothing to train";
+        let refused = Diagnostic::new(place(train, "optimizer"), message).hint("PyTorch: `optimizer got an empty parameter list`");
+        reader.mistake(refused.hint("`no_grad = true` or `mode = \"eval\"` runs it without training"));
+    }
+    let mut seen = Vec::new();
+    for found in modified(plan) {
+        let origin = |layer: crate::model::LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
+        let (writer, keeper) = (origin(found.writer), origin(found.keeper));
+        if seen.contains(&(writer, keeper, found.kept)) {
+            continue;
+        }
+        seen.push((writer, keeper, found.kept));
+        if let Some(writer) = writer {
+            let span = reader.places[writer.0 as usize].field(Some("inplace"));
+            reader.mistake(overwritten(plan, &found, span));
+        }
+    }
+}
+
+fn overwritten(plan: &Plan, found: &Modified, span: super::Span) -> Diagnostic {
+    let path = |layer: crate::model::LayerId| &plan.layers[layer.0 as usize].path;
+    let (writer, keeper) = (path(found.writer), path(found.keeper));
+    let what = match found.kept {
+        Kept::Output(op) => format!("the output that `{op}` (layer {keeper}) keeps for backward"),
+        Kept::Input(op) => format!("the input that `{op}` (layer {keeper}) keeps for backward"),
+        Kept::Argument => "the input of a checkpointed region, which backward needs to recompute it".to_owned(),
+    };
+    Diagnostic::new(span, format!("in place, layer {writer} overwrites {what}"))
+        .hint("PyTorch: `one of the variables needed for gradient computation has been modified by an inplace operation`")
+        .hint("leave `inplace` out here")
+}

@@ -1,0 +1,141 @@
+//! From a document to what runs: `[allocator]`, and `[model]` with `[train]` or `[allocations]`. Everything that can be told without
+//! running is told here, as mistakes.
+
+use super::diagnostic::{Diagnostic, Span};
+use super::document::Node;
+use super::read::Reader;
+use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
+use super::{script, train};
+use crate::alloc::{AllocatorConfig, Divisions};
+use crate::model::Work;
+use crate::model::field::{Kind, Value};
+
+/// What one document says.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// For people.
+    pub(super) description: Option<String>,
+    /// The allocator's settings and what runs; only where there are no mistakes.
+    pub(super) case: Option<(AllocatorConfig, Work)>,
+    /// Everything that is wrong.
+    pub(super) mistakes: Vec<Diagnostic>,
+}
+
+/// Resolves one document (its `[sweep]` aside). `tolerate_missing` where the file's syntax is broken.
+#[must_use]
+pub(super) fn resolve(root: &Node, tolerate_missing: bool) -> Resolved {
+    let mut reader = Reader::default();
+    reader.tolerate_missing = tolerate_missing;
+    top_level(root, &mut reader);
+    let description = root.get("description").and_then(|d| reader.value("`description`", d, &Kind::Text));
+    let description = if let Some(Value::Text(text)) = description { Some(text) } else { None };
+    let allocator = allocator(root, &mut reader);
+    let work = work(root, &mut reader);
+    let case = work.filter(|_| reader.mistakes.is_empty()).map(|work| (allocator, work));
+    Resolved { description, case, mistakes: reader.mistakes }
+}
+
+fn top_level(root: &Node, reader: &mut Reader) {
+    let known: Vec<&str> = EXPERIMENT.iter().map(|f| f.name).collect();
+    for entry in root.table().unwrap_or_default() {
+        if RESERVED.contains(&entry.key.as_str()) {
+            let message = format!("`[{}]` is a name kept for the input pipeline, which does not exist yet", entry.key);
+            reader.mistake(Diagnostic::new(entry.key_span, message).hint("leave it out: batches are synthetic"));
+        } else if !known.contains(&entry.key.as_str()) {
+            reader.unknown(entry.key_span, &format!("an experiment has no `{}`", entry.key), &entry.key, &known);
+        }
+    }
+}
+
+fn work(root: &Node, reader: &mut Reader) -> Option<Work> {
+    let script = root.entry("allocations");
+    for table in ["model", "train"] {
+        let entry = root.entry(table);
+        if let (Some(entry), Some(_)) = (entry, script) {
+            reader.mistake(Diagnostic::new(entry.key_span, format!("`[{table}]` and `[allocations]` exclude each other")));
+        }
+        if entry.is_none() && script.is_none() && !reader.tolerate_missing {
+            let missing = Diagnostic::new(root.span, format!("an experiment needs `[{table}]`"));
+            reader.mistake(missing.hint("an experiment has `[model]` and `[train]`, or `[allocations]`"));
+        }
+    }
+    if let Some(script) = script {
+        return script::resolve(script, reader).map(Work::Script);
+    }
+    let model = root.entry("model").and_then(|e| {
+        if let Some(blocks) = e.value.get("blocks") {
+            reader.declare_blocks(blocks);
+        }
+        let model = reader.partial("[model]", e.key_span, &e.value, MODEL).map(|m| (m.0, e));
+        reader.read_blocks();
+        model
+    });
+    let train = root.entry("train").and_then(|e| reader.partial("[train]", e.key_span, &e.value, TRAIN).map(|t| (t.0, e)));
+    let (model, train) = (model?, train?);
+    train::resolve(&model.0, model.1, &train.0, train.1, reader).map(|plan| Work::Train(Box::new(plan)))
+}
+
+fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
+    let mut config = AllocatorConfig::default();
+    let Some(entry) = root.entry("allocator") else { return config };
+    let Some((values, _)) = reader.partial("[allocator]", entry.key_span, &entry.value, ALLOCATOR) else { return config };
+    let span = |name: &str| entry.value.get(name).map_or(entry.key_span, |n| n.span);
+    let mut note = |name: &str, result: Result<(), String>| {
+        if let Err(message) = result {
+            reader.mistake(Diagnostic::new(span(name), message));
+        }
+    };
+    if let Some(mb) = values.optional_integer("max_split_size_mb") {
+        note("max_split_size_mb", config.set_max_split_size_mb(mb).map_err(|e| e.to_string()));
+    }
+    if let Some(mb) = values.optional_integer("large_segment_size_mb") {
+        note("large_segment_size_mb", config.set_large_segment_size_mb(mb).map_err(|e| e.to_string()));
+    }
+    if let Some(mb) = values.optional_integer("max_non_split_rounding_mb") {
+        note("max_non_split_rounding_mb", config.set_max_non_split_rounding_mb(mb).map_err(|e| e.to_string()));
+    }
+    if values.has("garbage_collection_threshold") {
+        let share = values.number("garbage_collection_threshold");
+        note("garbage_collection_threshold", config.set_garbage_collection_threshold(share).map_err(|e| e.to_string()));
+    }
+    let divisions = match values.get("roundup_power2_divisions") {
+        Some(Value::Integer(n)) => Some(Divisions::uniform(*n)),
+        Some(Value::Text(text)) => Some(text.parse::<Divisions>()),
+        _ => None,
+    };
+    match divisions {
+        Some(Ok(divisions)) => config.set_roundup_power2_divisions(divisions),
+        Some(Err(e)) => note("roundup_power2_divisions", Err(e.to_string())),
+        None => {}
+    }
+    config.expandable_segments = values.bool("expandable_segments");
+    match values.get("memory_limit") {
+        Some(Value::Integer(bytes)) => config.memory_limit = Some(*bytes),
+        Some(Value::Text(text)) => match bytes(text) {
+            Some(bytes) => config.memory_limit = Some(bytes),
+            None => note("memory_limit", Err(format!("`memory_limit` cannot be {text:?}: write bytes as a number, or a text such as \"512MiB\" with B, KiB, MiB, GiB or TiB"))),
+        },
+        _ => {}
+    }
+    config
+}
+
+/// `512MiB` in bytes; at least 1.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim_start() {
+        "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << unit).filter(|b| *b > 0 && i64::try_from(*b).is_ok())
+}
+
+/// Where an entry's field is written, or else the entry's name.
+pub(super) fn place(entry: &super::document::Entry, field: &str) -> Span {
+    entry.value.get(field).map_or(entry.key_span, |n| n.span)
+}

@@ -1,0 +1,113 @@
+//! `--set key=value[,value…]`: one value replaces what the file says, several are an axis of the sweep. `4..64:4` is a range.
+
+use super::diagnostic::{Diagnostic, Span};
+use super::document::{Data, Node, parse_value};
+use super::read::Reader;
+use super::sweep::{Axis, Key, SWEPT, distinct, set};
+use super::train::MOST_VALUES;
+
+/// Applies one argument, whose text is source number `source`, to a document and its axes.
+pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
+    let place = |start: usize, end: usize| Span { source, start, end };
+    let Some((key, values)) = argument.split_once('=') else {
+        let message = "an override is `key=value`, or `key=value,value` for an axis";
+        mistakes.push(Diagnostic::new(place(0, argument.len()), message).hint("for example `--set train.batch_size=8,16`"));
+        return;
+    };
+    let mut path: Vec<Key> = Vec::new();
+    let mut start = 0;
+    for part in key.split('.') {
+        path.push((part.trim().to_owned(), place(start, start + part.len())));
+        start += part.len() + 1;
+    }
+    let (first, span) = &path[0];
+    if !SWEPT.contains(&first.as_str()) || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
+        let mut reader = Reader::default();
+        if SWEPT.contains(&first.as_str()) {
+            reader.mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint(format!("for example `{first}.…=…`")));
+        } else {
+            reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, SWEPT);
+        }
+        mistakes.append(&mut reader.mistakes);
+        return;
+    }
+    let offset = key.len() + 1;
+    let Some(nodes) = elements(source, values, offset, mistakes) else { return };
+    let Some(nodes) = distinct(key, place(offset, argument.len()), nodes, mistakes) else { return };
+    let name = path.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>().join(".");
+    match axes.iter_mut().find(|axis| axis.name() == name) {
+        Some(axis) => *axis = Axis { path, values: nodes },
+        None if nodes.len() == 1 => {
+            if let Err(mistake) = set(root, &path, &nodes[0]) {
+                mistakes.push(mistake);
+            }
+        }
+        None => axes.push(Axis { path, values: nodes }),
+    }
+}
+
+/// The values between top-level commas.
+fn elements(source: u32, text: &str, offset: usize, mistakes: &mut Vec<Diagnostic>) -> Option<Vec<Node>> {
+    let mut nodes = Vec::new();
+    let mut complete = true;
+    for (start, part) in split(text) {
+        let lead = part.len() - part.trim_start().len();
+        let span = Span { source, start: offset + start + lead, end: offset + start + lead + part.trim().len() };
+        let part = part.trim();
+        if let Some(range) = range(part) {
+            match range {
+                Ok(values) => nodes.extend(values.into_iter().map(|n| Node { span, data: Data::Integer(Some(n)) })),
+                Err(message) => {
+                    mistakes.push(Diagnostic::new(span, message));
+                    complete = false;
+                }
+            }
+        } else if let Some(node) = parse_value(source, part, span.start) {
+            nodes.push(node);
+        } else if !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')) {
+            nodes.push(Node { span, data: Data::Text(part.to_owned()) });
+        } else {
+            mistakes.push(Diagnostic::new(span, format!("{part:?} is no value")).hint("values are written as in TOML; words may stand without quotes"));
+            complete = false;
+        }
+    }
+    complete.then_some(nodes)
+}
+
+/// `from..to` or `from..to:by`, `to` included.
+fn range(text: &str) -> Option<Result<Vec<i64>, String>> {
+    let (from, rest) = text.split_once("..")?;
+    let (to, by) = rest.split_once(':').unwrap_or((rest, "1"));
+    let [from, to, by] = [from, to, by].map(|n| n.trim().parse::<i64>().ok());
+    let (from, to, by) = (from?, to?, by?);
+    if by < 1 || from > to {
+        return Some(Err(format!("a range goes up, by at least 1: {text}")));
+    }
+    let count = to.abs_diff(from) / by.unsigned_abs() + 1;
+    if count > MOST_VALUES {
+        return Some(Err(format!("{text} has {count} values; at most {MOST_VALUES} are possible")));
+    }
+    Some(Ok((0..).map(|i| from.saturating_add(by.saturating_mul(i))).take(usize::try_from(count).unwrap_or_default()).collect()))
+}
+
+/// Parts between commas that stand in no brackets and no quotes, each with its first byte.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth, mut quote) = (0, 0i32, None);
+    for (i, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push((start, &text[start..i]));
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push((start, &text[start..]));
+    parts
+}
