@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used)] // a test that unwraps in vain fails, as it should
 
 mod edges;
+mod experiment;

@@ -1,0 +1,3 @@
+//! The experiment language: mistakes with their messages, cases, plans.
+
+mod mistakes;
