@@ -17,8 +17,10 @@ pub struct Gpu {
     pub capability: (u32, u32),
 }
 
-/// Every GPU `--gpu` knows. Multiprocessors, threads and capabilities are NVIDIA's published figures
-/// (CUDA programming guide, compute-capability tables); memory is what the driver reports on such a card.
+/// Every GPU `--gpu` knows. Multiprocessors, threads and capabilities are NVIDIA's published figures (architecture whitepapers; CUDA
+/// programming guide, compute-capability tables). Memory is what a driver reported on such a card, a little less than its name says and a few
+/// MiB different from driver to driver: h200 was measured; the others are what NVIDIA's `deviceQuery` or PyTorch printed on one,
+/// b200's rounded by it to 0.01 GiB.
 pub const CATALOGUE: &[Gpu] = &[
     Gpu {
         name: "h200",
@@ -29,9 +31,33 @@ pub const CATALOGUE: &[Gpu] = &[
         capability: (9, 0),
     },
     Gpu {
+        name: "h100",
+        full_name: "NVIDIA H100 80GB HBM3",
+        total_memory: 85_017_755_648,
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        capability: (9, 0),
+    },
+    Gpu {
+        name: "b200",
+        full_name: "NVIDIA B200",
+        total_memory: 191_501_434_880,
+        multiprocessors: 148,
+        threads_per_multiprocessor: 2048,
+        capability: (10, 0),
+    },
+    Gpu {
         name: "a100-80gb",
         full_name: "NVIDIA A100-SXM4-80GB",
         total_memory: 85_095_874_560,
+        multiprocessors: 108,
+        threads_per_multiprocessor: 2048,
+        capability: (8, 0),
+    },
+    Gpu {
+        name: "a100-40gb",
+        full_name: "NVIDIA A100-SXM4-40GB",
+        total_memory: 42_298_834_944,
         multiprocessors: 108,
         threads_per_multiprocessor: 2048,
         capability: (8, 0),
@@ -59,6 +85,22 @@ pub const CATALOGUE: &[Gpu] = &[
         multiprocessors: 40,
         threads_per_multiprocessor: 1024,
         capability: (7, 5),
+    },
+    Gpu {
+        name: "v100",
+        full_name: "Tesla V100-SXM2-16GB",
+        total_memory: 16_928_342_016,
+        multiprocessors: 80,
+        threads_per_multiprocessor: 2048,
+        capability: (7, 0),
+    },
+    Gpu {
+        name: "v100-32gb",
+        full_name: "Tesla V100-SXM2-32GB",
+        total_memory: 34_089_926_656,
+        multiprocessors: 80,
+        threads_per_multiprocessor: 2048,
+        capability: (7, 0),
     },
 ];
 
