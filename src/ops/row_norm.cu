@@ -3,7 +3,7 @@
 
 typedef math_t<T> A;
 
-extern "C" __global__ void norm_parameters(
+KERNEL norm_parameters(
     u64 rows, u64 columns, T *weight_grad, T *bias_grad, const T *grad, const T *x, const A *mean, const A *rstd) {
   __shared__ A products[32][33], sums[32][33];
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;

@@ -1,5 +1,6 @@
 //! The integration tests: one binary, a module a topic.
 #![allow(clippy::unwrap_used)] // a test that unwraps in vain fails, as it should
 
+mod cuda;
 mod edges;
 mod experiment;

@@ -6,7 +6,9 @@ use cudarc::driver::sys;
 
 use super::context::Cuda;
 use super::error::driver;
-use super::module::Kernel;
+use super::module::{Kernel, Source};
+use super::view::View;
+use crate::device::Operand;
 
 /// Most arguments a kernel of this program has.
 const MOST: usize = 24;
@@ -21,22 +23,37 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Threads a block of a map over elements.
-    const MAP_THREADS: u32 = 256;
-
     /// Blocks and threads in one dimension.
     #[must_use]
     pub const fn line(blocks: u32, threads: u32) -> Self {
         Self { blocks: (blocks, 1, 1), threads: (threads, 1, 1) }
     }
 
-    /// For a grid-stride loop over `items`, each a thread's turn: as many threads as items, up to what keeps the GPU full.
+    /// Blocks of 32 × 32 threads, of which `tall` share the rows of each 32 columns.
     #[must_use]
-    pub fn map(items: u64, multiprocessors: u32) -> Self {
-        let blocks = items.div_ceil(u64::from(Self::MAP_THREADS)).clamp(1, u64::from(multiprocessors) * 32);
-        Self::line(u32::try_from(blocks).expect("clamped to a few thousand"), Self::MAP_THREADS)
+    pub fn columns(columns: u64, tall: u32) -> Self {
+        Self { blocks: (count(columns.div_ceil(32)), tall, 1), threads: (32, 32, 1) }
+    }
+
+    /// A warp an item.
+    #[must_use]
+    pub fn warps(items: u64) -> Self {
+        Self::line(count(items.div_ceil(4).max(1)), 128)
+    }
+
+    /// A thread an item.
+    #[must_use]
+    pub fn each(items: u64) -> Self {
+        Self::line(count(items.div_ceil(256).max(1)), 256)
     }
 }
+
+fn count(blocks: u64) -> u32 {
+    u32::try_from(blocks).ok().filter(|&b| b < 1 << 31).expect("a grid has fewer than 2^31 blocks, each of many elements")
+}
+
+/// The longest row that a warp takes alone.
+const WARP_ROW: u64 = 1024;
 
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy)]
@@ -63,13 +80,57 @@ words! {
     f64 => f64::to_bits,
 }
 
-impl<'a> From<&'a [u8]> for Arg<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Struct(bytes)
+impl<'a> From<&'a View> for Arg<'a> {
+    fn from(view: &'a View) -> Self {
+        Self::Struct(view.bytes())
+    }
+}
+
+impl From<Operand<'_>> for Arg<'_> {
+    /// The address alone: for kernels that read elements one after another.
+    fn from(operand: Operand<'_>) -> Self {
+        Self::Word(operand.address)
     }
 }
 
 impl Cuda {
+    /// Launches a kernel over the elements of `out`, whatever the layouts: `kernel(n, VIEW out, VIEW input…, more…)`.
+    ///
+    /// It is compiled for the type of `out`.
+    pub fn map<const N: usize>(&self, source: &'static Source, entry: &'static str, out: Operand<'_>, inputs: [Operand<'_>; N], more: &[Arg<'_>]) {
+        let kernel = Kernel { source, entry, types: &[out.meta.dtype] };
+        let n = out.meta.numel();
+        if n == 0 {
+            return;
+        }
+        let views = inputs.map(View::of);
+        let out = View::of(out);
+        let mut args = vec![Arg::from(n), Arg::from(&out)];
+        args.extend(views.iter().map(Arg::from));
+        args.extend_from_slice(more);
+        self.launch(kernel, self.full(n.div_ceil(4)), &args);
+    }
+
+    /// For a grid-stride loop: a thread a turn, up to what keeps the GPU full.
+    #[must_use]
+    pub fn full(&self, turns: u64) -> Grid {
+        let most = u64::from(self.facts.gpu.multiprocessors) * 16;
+        Grid::line(count(turns.div_ceil(256).clamp(1, most)), 256)
+    }
+
+    /// Launches a kernel over rows of elements that lie one after another: `kernel(rows, columns, wide, args…)`. A short row is a warp's, a
+    /// long one a block's.
+    pub fn rows(&self, kernel: Kernel<'_>, rows: u64, columns: u64, args: &[Arg<'_>]) {
+        if rows == 0 {
+            return;
+        }
+        let wide = columns > WARP_ROW;
+        let grid = if wide { Grid::line(count(rows), 512) } else { Grid::warps(rows) };
+        let mut all = vec![Arg::from(rows), Arg::from(columns), Arg::from(u32::from(wide))];
+        all.extend_from_slice(args);
+        self.launch(kernel, grid, &all);
+    }
+
     /// Launches a kernel. Its source says which arguments it takes: `args` are these, in order and of the same widths.
     pub fn launch(&self, kernel: Kernel<'_>, grid: Grid, args: &[Arg<'_>]) {
         let mut words = [0u64; MOST];

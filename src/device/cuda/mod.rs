@@ -1,7 +1,7 @@
 //! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder, each
 //! block with the reason why it is sound.
 //!
-//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `segments`, `module`, `launch`, `blas`.
+//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `segments`, `module`, `view`, `launch`, `lists`, `blas`.
 #![allow(unsafe_code)]
 
 mod blas;
@@ -10,9 +10,11 @@ mod error;
 mod facts;
 mod launch;
 mod library;
+mod lists;
 mod module;
 mod nvml;
 mod segments;
+mod view;
 
 pub use blas::{Matrix, Pass, Product, Workspace};
 pub use context::{Cuda, Start, Usage};
@@ -20,5 +22,7 @@ pub use error::{CudaError, MissingLibrary};
 pub use facts::{DriverVersion, Facts, driver_version, facts, gpus};
 pub use launch::{Arg, Grid};
 pub use library::{Found, Library};
+pub use lists::Entry;
 pub use module::{Kernel, Source};
 pub use segments::Segments;
+pub use view::View;

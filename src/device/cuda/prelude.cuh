@@ -3,6 +3,9 @@
 // A source is compiled for one element type, T, or for two, T and U, defined between this and the source itself. No header of the CUDA
 // toolkit is included, so that a machine needs NVRTC's library alone. Arithmetic on f16 and bf16 is done in f32, as PyTorch does.
 
+#define KERNEL extern "C" __global__ void
+#define VIEW const __grid_constant__ View
+
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -99,14 +102,14 @@ template <class T, int N> __device__ __forceinline__ bool aligned(const T *p) {
   return (reinterpret_cast<u64>(p) & ((bytes < 16 ? bytes : 16) - 1)) == 0;
 }
 
-// A tensor that is read, whatever its layout, as the sequence of its elements in row-major order. With rank 0, `step` is 1, or 0 where one
-// element stands for all (an expanded gradient); else the element's position is taken apart by the sizes, innermost first.
+// A tensor of any layout as the sequence of its elements in row-major order. With rank 0, element i is i steps of `step` away (a step of 0:
+// one element stands for all, as in an expanded gradient); else its position is taken apart by the sizes, innermost first.
 struct View {
   u64 address, step, rank;
   u64 size[6], stride[6];
 };
 
-__device__ __noinline__ u64 offset(const View &view, u64 i) {
+__device__ __noinline__ u64 strided_offset(const View &view, u64 i) {
   u64 offset = 0;
 #pragma unroll 1
   for (u64 d = 0; d < view.rank; d++) {
@@ -118,10 +121,16 @@ __device__ __noinline__ u64 offset(const View &view, u64 i) {
   return offset;
 }
 
+__device__ __forceinline__ u64 offset(const View &view, u64 i) { return view.rank == 0 ? i * view.step : strided_offset(view, i); }
+
+// A tensor that is read.
 template <class T> struct In {
   const T *p;
   const View &view;
-  template <int N> __device__ __forceinline__ bool packs() const { return view.rank == 0 && (view.step == 0 || aligned<T, N>(p)); }
+  __device__ __forceinline__ explicit In(const View &view) : p(reinterpret_cast<const T *>(view.address)), view(view) {}
+  template <int N> __device__ __forceinline__ bool packs() const {
+    return view.rank == 0 && (view.step == 0 || (view.step == 1 && aligned<T, N>(p)));
+  }
   // Only where it packs.
   template <int N> __device__ __forceinline__ void load(Pack<T, N> &pack, u64 i) const {
     if (view.step) pack.load(p + i);
@@ -131,32 +140,40 @@ template <class T> struct In {
       for (int j = 0; j < N; j++) pack[j] = one;
     }
   }
-  __device__ __forceinline__ T at(u64 i) const { return p[view.rank == 0 ? i * view.step : offset(view, i)]; }
+  __device__ __forceinline__ T at(u64 i) const { return p[offset(view, i)]; }
 };
-template <class T> __device__ __forceinline__ In<T> in(const View &view) { return In<T>{reinterpret_cast<const T *>(view.address), view}; }
+
+// A tensor that is written.
+template <class T> struct Out {
+  T *p;
+  const View &view;
+  __device__ __forceinline__ explicit Out(const View &view) : p(reinterpret_cast<T *>(view.address)), view(view) {}
+  template <int N> __device__ __forceinline__ bool packs() const { return view.rank == 0 && view.step == 1 && aligned<T, N>(p); }
+  __device__ __forceinline__ T &at(u64 i) const { return p[offset(view, i)]; }
+};
 
 __device__ __forceinline__ u64 thread_index() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 thread_count() { return (u64)gridDim.x * blockDim.x; }
 
 // out[i] = f(a[i]), in packs where the addresses allow it.
-template <class O, class A, class F> __device__ __forceinline__ void map1(u64 n, O *out, In<A> a, F f) {
+template <class O, class A, class F> __device__ __forceinline__ void map1(u64 n, Out<O> out, In<A> a, F f) {
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
-  u64 packed = aligned<O, N>(out) && a.template packs<N>() ? n / N : 0;
+  u64 packed = out.template packs<N>() && a.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
     Pack<A, N> x;
     Pack<O, N> y;
     a.load(x, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) y[j] = f(x[j]);
-    y.store(out + i * N);
+    y.store(out.p + i * N);
   }
-  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out[i] = f(a.at(i));
+  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i));
 }
 
 // out[i] = f(a[i], b[i]).
-template <class O, class A, class B, class F> __device__ __forceinline__ void map2(u64 n, O *out, In<A> a, In<B> b, F f) {
+template <class O, class A, class B, class F> __device__ __forceinline__ void map2(u64 n, Out<O> out, In<A> a, In<B> b, F f) {
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
-  u64 packed = aligned<O, N>(out) && a.template packs<N>() && b.template packs<N>() ? n / N : 0;
+  u64 packed = out.template packs<N>() && a.template packs<N>() && b.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
     Pack<A, N> x;
     Pack<B, N> y;
@@ -165,16 +182,16 @@ template <class O, class A, class B, class F> __device__ __forceinline__ void ma
     b.load(y, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) z[j] = f(x[j], y[j]);
-    z.store(out + i * N);
+    z.store(out.p + i * N);
   }
-  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out[i] = f(a.at(i), b.at(i));
+  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i));
 }
 
 // out[i] = f(a[i], b[i], c[i]).
 template <class O, class A, class B, class C, class F>
-__device__ __forceinline__ void map3(u64 n, O *out, In<A> a, In<B> b, In<C> c, F f) {
+__device__ __forceinline__ void map3(u64 n, Out<O> out, In<A> a, In<B> b, In<C> c, F f) {
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
-  u64 packed = aligned<O, N>(out) && a.template packs<N>() && b.template packs<N>() && c.template packs<N>() ? n / N : 0;
+  u64 packed = out.template packs<N>() && a.template packs<N>() && b.template packs<N>() && c.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
     Pack<A, N> x;
     Pack<B, N> y;
@@ -185,9 +202,9 @@ __device__ __forceinline__ void map3(u64 n, O *out, In<A> a, In<B> b, In<C> c, F
     c.load(z, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) w[j] = f(x[j], y[j], z[j]);
-    w.store(out + i * N);
+    w.store(out.p + i * N);
   }
-  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out[i] = f(a.at(i), b.at(i), c.at(i));
+  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i), c.at(i));
 }
 
 // ---- reductions within a block: every thread gets the result; the order is fixed ------------------------------------------
@@ -254,3 +271,77 @@ __device__ __forceinline__ Four philox(u64 seed, u64 offset, u64 index) {
 
 // In [0, 1), 24 bits.
 __device__ __forceinline__ float uniform(u32 bits) { return (bits >> 8) * 5.9604644775390625e-8f; }
+
+// ---- many tensors at once: `L` lists of addresses, one a tensor ------------------------------------------------------------
+
+// A block has one chunk of one tensor: `first` says with which block each tensor begins.
+enum : u32 { CHUNK = 4096 };
+
+__device__ constexpr u32 tensors(u32 lists) { return 3584 / (8 * lists + 12); }
+
+template <u32 L> struct Lists {
+  u64 address[L][tensors(L)], size[tensors(L)];
+  u32 first[tensors(L)], count;
+
+  // The tensor of this block.
+  __device__ __forceinline__ u32 tensor() const {
+    u32 low = 0, high = count;
+    while (high - low > 1) {
+      u32 middle = (low + high) / 2;
+      if (first[middle] <= blockIdx.x) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // Calls f with an element of each of the first `M` lists, for all of this block's, and writes back what f writes. Where an address is 0,
+  // the element is anything.
+  template <class E, u32 M, class F> __device__ __forceinline__ void each(u32 t, F f) const {
+    const int N = Width<E>::value;
+    u64 begin = (u64)(blockIdx.x - first[t]) * CHUNK, end = min(size[t], begin + CHUNK);
+    E *p[M];
+    bool packs = true;
+#pragma unroll
+    for (u32 l = 0; l < M; l++) {
+      p[l] = reinterpret_cast<E *>(address[l][t]);
+      packs = packs && aligned<E, N>(p[l]);
+    }
+    u64 packed = packs ? begin + (end - begin) / N * N : begin;
+    for (u64 i = begin + (u64)threadIdx.x * N; i < packed; i += (u64)blockDim.x * N) {
+      Pack<E, N> pack[M];
+#pragma unroll
+      for (u32 l = 0; l < M; l++)
+        if (p[l]) pack[l].load(p[l] + i);
+#pragma unroll
+      for (int j = 0; j < N; j++) {
+        E v[M];
+#pragma unroll
+        for (u32 l = 0; l < M; l++) v[l] = pack[l][j];
+        f(v);
+#pragma unroll
+        for (u32 l = 0; l < M; l++) pack[l][j] = v[l];
+      }
+#pragma unroll
+      for (u32 l = 0; l < M; l++)
+        if (F::writes(l) && p[l]) pack[l].store(p[l] + i);
+    }
+    for (u64 i = packed + threadIdx.x; i < end; i += blockDim.x) {
+      E v[M];
+#pragma unroll
+      for (u32 l = 0; l < M; l++)
+        if (p[l]) v[l] = p[l][i];
+      f(v);
+#pragma unroll
+      for (u32 l = 0; l < M; l++)
+        if (F::writes(l) && p[l]) p[l][i] = v[l];
+    }
+  }
+};
+#define LISTS(L) const __grid_constant__ Lists<L>
+
+// What a gradient scaler hands to a fused optimizer: either may be absent (0).
+struct Scaling {
+  const float *grad_scale, *found_inf;
+  __device__ __forceinline__ bool skips() const { return found_inf && *found_inf != 0.f; }
+  template <class A> __device__ __forceinline__ A unscale(A g) const { return grad_scale ? g / A(*grad_scale) : g; }
+};

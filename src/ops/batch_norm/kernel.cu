@@ -28,7 +28,7 @@ __device__ __forceinline__ void range(u64 rows, u64 part, u64 parts, u64 &begin,
 }
 
 // parts: [blocks in y][mean, squares][channels].
-extern "C" __global__ void batch_norm_moments(u64 rows, u64 channels, A *parts, const T *x) {
+KERNEL batch_norm_moments(u64 rows, u64 channels, A *parts, const T *x) {
   __shared__ Moments tile[32][32];
   u64 channel = (u64)blockIdx.x * 32 + threadIdx.x, begin, end;
   range(rows, blockIdx.y, gridDim.y, begin, end);
@@ -44,7 +44,7 @@ extern "C" __global__ void batch_norm_moments(u64 rows, u64 channels, A *parts, 
 }
 
 // Joins the parts, keeps mean and reciprocal deviation, and moves the running statistics. `parts` may be where mean and invstd go.
-extern "C" __global__ void batch_norm_statistics(u64 rows, u64 channels, u64 count, double eps, double momentum, A *mean, A *invstd,
+KERNEL batch_norm_statistics(u64 rows, u64 channels, u64 count, double eps, double momentum, A *mean, A *invstd,
                                                  U *running_mean, U *running_var, i64 *batches, const A *parts_mean, const A *parts_squares,
                                                  u64 stride) {
   u64 c = thread_index();
@@ -63,7 +63,7 @@ extern "C" __global__ void batch_norm_statistics(u64 rows, u64 channels, u64 cou
   running_var[c] = narrow<U>(A(1 - momentum) * A(widen(running_var[c])) + A(momentum) * unbiased);
 }
 
-extern "C" __global__ void batch_norm_transform(
+KERNEL batch_norm_transform(
     u64 rows, u64 channels, T *out, const T *x, const A *mean, const A *invstd, const U *weight, const U *bias) {
   for (u64 i = thread_index(); i < rows * channels; i += thread_count()) {
     u64 c = i % channels;
@@ -72,7 +72,7 @@ extern "C" __global__ void batch_norm_transform(
 }
 
 // In evaluation, by the running statistics.
-extern "C" __global__ void batch_norm_inference(u64 rows, u64 channels, double eps, T *out, const T *x, const U *running_mean,
+KERNEL batch_norm_inference(u64 rows, u64 channels, double eps, T *out, const T *x, const U *running_mean,
                                                 const U *running_var, const U *weight, const U *bias) {
   for (u64 i = thread_index(); i < rows * channels; i += thread_count()) {
     u64 c = i % channels;
@@ -82,7 +82,7 @@ extern "C" __global__ void batch_norm_inference(u64 rows, u64 channels, double e
 }
 
 // parts: [blocks in y][sum of dy, sum of dy (x - mean)][channels].
-extern "C" __global__ void batch_norm_sums(u64 rows, u64 channels, A *parts_dy, A *parts_product, u64 stride, const T *grad, const T *x, const A *mean) {
+KERNEL batch_norm_sums(u64 rows, u64 channels, A *parts_dy, A *parts_product, u64 stride, const T *grad, const T *x, const A *mean) {
   __shared__ A sums[32][33], products[32][33];
   u64 channel = (u64)blockIdx.x * 32 + threadIdx.x, begin, end;
   range(rows, blockIdx.y, gridDim.y, begin, end);
@@ -107,7 +107,7 @@ extern "C" __global__ void batch_norm_sums(u64 rows, u64 channels, A *parts_dy, 
 }
 
 // Joins the parts and gives the gradients of weight and bias.
-extern "C" __global__ void batch_norm_parameters(u64 channels, u64 count, A *sum_dy, A *sum_dy_xmu, U *weight_grad, U *bias_grad,
+KERNEL batch_norm_parameters(u64 channels, u64 count, A *sum_dy, A *sum_dy_xmu, U *weight_grad, U *bias_grad,
                                                  const A *invstd, const A *parts_dy, const A *parts_product, u64 stride) {
   u64 c = thread_index();
   if (c >= channels) return;
@@ -122,7 +122,7 @@ extern "C" __global__ void batch_norm_parameters(u64 channels, u64 count, A *sum
   bias_grad[c] = narrow<U>(sum);
 }
 
-extern "C" __global__ void batch_norm_backward(u64 rows, u64 channels, T *out, const T *grad, const T *x, const A *mean, const A *invstd,
+KERNEL batch_norm_backward(u64 rows, u64 channels, T *out, const T *grad, const T *x, const A *mean, const A *invstd,
                                                const U *weight, const A *sum_dy, const A *sum_dy_xmu) {
   A share = A(1) / A(rows);
   for (u64 i = thread_index(); i < rows * channels; i += thread_count()) {

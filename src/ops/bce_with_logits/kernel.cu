@@ -2,8 +2,8 @@
 
 typedef math_t<T> A;
 
-extern "C" __global__ void bce_with_logits_forward(u64 n, T *out, const __grid_constant__ View x, const __grid_constant__ View target) {
-  map2(n, out, in<T>(x), in<T>(target), [](T x_, T t) {
+KERNEL bce_with_logits_forward(u64 n, VIEW out, VIEW x, VIEW target) {
+  map2(n, Out<T>(out), In<T>(x), In<T>(target), [](T x_, T t) {
     A x = widen(x_);
     A log_sigmoid = min_(x, A(0)) - log1p_(exp_(-abs_(x)));
     return narrow<T>((1 - widen(t)) * x - log_sigmoid);
@@ -11,8 +11,8 @@ extern "C" __global__ void bce_with_logits_forward(u64 n, T *out, const __grid_c
 }
 
 // `factor` is 1/n.
-extern "C" __global__ void bce_with_logits_backward(
-    u64 n, T *out, const __grid_constant__ View x, const __grid_constant__ View target, const T *grad, double factor) {
+KERNEL bce_with_logits_backward(
+    u64 n, VIEW out, VIEW x, VIEW target, const T *grad, double factor) {
   A scale = A(factor) * widen(grad[0]);
-  map2(n, out, in<T>(x), in<T>(target), [=](T x, T t) { return narrow<T>((1 / (1 + exp_(-widen(x))) - widen(t)) * scale); });
+  map2(n, Out<T>(out), In<T>(x), In<T>(target), [=](T x, T t) { return narrow<T>((1 / (1 + exp_(-widen(x))) - widen(t)) * scale); });
 }

@@ -11,19 +11,20 @@ template <class F> __device__ __forceinline__ void draw(u64 n, float p, u64 seed
   }
 }
 
-extern "C" __global__ void dropout_forward(u64 n, T *out, bool *mask, const __grid_constant__ View x, float p, double scale, u64 seed, u64 offset) {
-  In<T> t = in<T>(x);
+KERNEL dropout_forward(u64 n, VIEW out, bool *mask, VIEW x, float p, double scale, u64 seed, u64 offset) {
+  In<T> t(x);
+  Out<T> o(out);
   draw(n, p, seed, offset, [=](u64 i, bool keep) {
     mask[i] = keep;
-    out[i] = narrow<T>(keep ? widen(t.at(i)) * A(scale) : A(0));
+    o.at(i) = narrow<T>(keep ? widen(t.at(i)) * A(scale) : A(0));
   });
 }
 
-extern "C" __global__ void dropout_backward(u64 n, T *out, const __grid_constant__ View grad, const __grid_constant__ View mask, double scale) {
-  map2(n, out, in<T>(grad), in<bool>(mask), [=](T g, bool keep) { return narrow<T>(keep ? widen(g) * A(scale) : A(0)); });
+KERNEL dropout_backward(u64 n, VIEW out, VIEW grad, VIEW mask, double scale) {
+  map2(n, Out<T>(out), In<T>(grad), In<bool>(mask), [=](T g, bool keep) { return narrow<T>(keep ? widen(g) * A(scale) : A(0)); });
 }
 
 // For dropout in place: what the values are multiplied by.
-extern "C" __global__ void dropout_noise(u64 n, T *noise, float p, double scale, u64 seed, u64 offset) {
+KERNEL dropout_noise(u64 n, T *noise, float p, double scale, u64 seed, u64 offset) {
   draw(n, p, seed, offset, [=](u64 i, bool keep) { noise[i] = narrow<T>(keep ? A(scale) : A(0)); });
 }

@@ -8,30 +8,30 @@ typedef math_t<T> A;
 #define BETA A(0.79788456080286535588)
 #define KAPPA A(0.044715)
 
-extern "C" __global__ void gelu_none_forward(u64 n, T *out, const __grid_constant__ View x) {
-  map1(n, out, in<T>(x), [](T x_) {
+KERNEL gelu_none_forward(u64 n, VIEW out, VIEW x) {
+  map1(n, Out<T>(out), In<T>(x), [](T x_) {
     A x = widen(x_);
     return narrow<T>(x * A(0.5) * (1 + erf_(x * HALF_ROOT)));
   });
 }
 
-extern "C" __global__ void gelu_none_backward(u64 n, T *out, const __grid_constant__ View grad, const __grid_constant__ View saved) {
-  map2(n, out, in<T>(grad), in<T>(saved), [](T g, T x_) {
+KERNEL gelu_none_backward(u64 n, VIEW out, VIEW grad, VIEW saved) {
+  map2(n, Out<T>(out), In<T>(grad), In<T>(saved), [](T g, T x_) {
     A x = widen(x_);
     A share = A(0.5) * (1 + erf_(x * HALF_ROOT));
     return narrow<T>(widen(g) * (share + x * exp_(A(-0.5) * x * x) * DENSITY));
   });
 }
 
-extern "C" __global__ void gelu_tanh_forward(u64 n, T *out, const __grid_constant__ View x) {
-  map1(n, out, in<T>(x), [](T x_) {
+KERNEL gelu_tanh_forward(u64 n, VIEW out, VIEW x) {
+  map1(n, Out<T>(out), In<T>(x), [](T x_) {
     A x = widen(x_);
     return narrow<T>(A(0.5) * x * (1 + tanh_(BETA * (x + KAPPA * x * x * x))));
   });
 }
 
-extern "C" __global__ void gelu_tanh_backward(u64 n, T *out, const __grid_constant__ View grad, const __grid_constant__ View saved) {
-  map2(n, out, in<T>(grad), in<T>(saved), [](T g, T x_) {
+KERNEL gelu_tanh_backward(u64 n, VIEW out, VIEW grad, VIEW saved) {
+  map2(n, Out<T>(out), In<T>(grad), In<T>(saved), [](T g, T x_) {
     A x = widen(x_);
     A t = tanh_(BETA * (x + KAPPA * x * x * x));
     A slope = A(0.5) * x * (1 - t * t) * BETA * (1 + 3 * KAPPA * x * x);

@@ -2,7 +2,7 @@
 
 typedef math_t<T> A;
 
-extern "C" __global__ void layer_norm_forward(
+KERNEL layer_norm_forward(
     u64 rows, u64 columns, u32 wide, double eps, T *out, A *mean, A *rstd, const T *x, const T *weight, const T *bias) {
   Row row(wide);
   if (row.index >= rows) return;
@@ -22,7 +22,7 @@ extern "C" __global__ void layer_norm_forward(
   if (row.lane == 0) mean[row.index] = m, rstd[row.index] = r;
 }
 
-extern "C" __global__ void layer_norm_backward(
+KERNEL layer_norm_backward(
     u64 rows, u64 columns, u32 wide, T *out, const T *grad, const T *x, const T *weight, const A *mean, const A *rstd) {
   Row row(wide);
   if (row.index >= rows) return;

@@ -2,16 +2,16 @@
 
 typedef math_t<T> A;
 
-extern "C" __global__ void mse_loss_forward(u64 n, T *out, const __grid_constant__ View x, const __grid_constant__ View target) {
-  map2(n, out, in<T>(x), in<T>(target), [](T x, T t) {
+KERNEL mse_loss_forward(u64 n, VIEW out, VIEW x, VIEW target) {
+  map2(n, Out<T>(out), In<T>(x), In<T>(target), [](T x, T t) {
     A d = widen(x) - widen(t);
     return narrow<T>(d * d);
   });
 }
 
 // `factor` is 2/n.
-extern "C" __global__ void mse_loss_backward(
-    u64 n, T *out, const __grid_constant__ View x, const __grid_constant__ View target, const T *grad, double factor) {
+KERNEL mse_loss_backward(
+    u64 n, VIEW out, VIEW x, VIEW target, const T *grad, double factor) {
   A scale = A(factor) * widen(grad[0]);
-  map2(n, out, in<T>(x), in<T>(target), [=](T x, T t) { return narrow<T>(scale * (widen(x) - widen(t))); });
+  map2(n, Out<T>(out), In<T>(x), In<T>(target), [=](T x, T t) { return narrow<T>(scale * (widen(x) - widen(t))); });
 }

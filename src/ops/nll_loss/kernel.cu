@@ -10,7 +10,7 @@ __device__ __forceinline__ bool counts(i64 target, u64 columns) {
 }
 
 // One block.
-extern "C" __global__ void nll_loss_forward(u64 rows, u64 columns, T *out, T *total_weight, const T *x, const i64 *target) {
+KERNEL nll_loss_forward(u64 rows, u64 columns, T *out, T *total_weight, const T *x, const i64 *target) {
   A sum = A(0), weight = A(0);
   for (u64 i = threadIdx.x; i < rows; i += blockDim.x) {
     if (!counts(target[i], columns)) continue;
@@ -24,7 +24,7 @@ extern "C" __global__ void nll_loss_forward(u64 rows, u64 columns, T *out, T *to
   total_weight[0] = narrow<T>(weight);
 }
 
-extern "C" __global__ void nll_loss_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, const i64 *target, const T *total_weight) {
+KERNEL nll_loss_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, const i64 *target, const T *total_weight) {
   Row row(wide);
   if (row.index >= rows) return;
   bool counted = counts(target[row.index], columns);

@@ -2,7 +2,7 @@
 
 typedef math_t<T> A;
 
-extern "C" __global__ void rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *rstd, const T *x, const T *weight) {
+KERNEL rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *rstd, const T *x, const T *weight) {
   Row row(wide);
   if (row.index >= rows) return;
   x += row.index * columns, out += row.index * columns;
@@ -13,7 +13,7 @@ extern "C" __global__ void rms_norm_forward(u64 rows, u64 columns, u32 wide, dou
   if (row.lane == 0) rstd[row.index] = r;
 }
 
-extern "C" __global__ void rms_norm_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, const T *x, const T *weight, const A *rstd) {
+KERNEL rms_norm_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, const T *x, const T *weight, const A *rstd) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;

@@ -12,7 +12,7 @@ __device__ __forceinline__ Statistics statistics(const Row &row, u64 columns, co
   return Statistics{most, row.reduce<Sum>(sum)};
 }
 
-extern "C" __global__ void softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
+KERNEL softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
   Row row(wide);
   if (row.index >= rows) return;
   x += row.index * columns, out += row.index * columns;
@@ -20,18 +20,18 @@ extern "C" __global__ void softmax_forward(u64 rows, u64 columns, u32 wide, U *o
   for (u64 j = row.lane; j < columns; j += row.width) out[j] = narrow<U>(exp_(A(widen(x[j])) - s.max) / s.sum);
 }
 
-extern "C" __global__ void softmax_backward(u64 rows, u64 columns, u32 wide, T *out, const __grid_constant__ View grad, const U *y) {
+KERNEL softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, const U *y) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
-  In<U> g = in<U>(grad);
+  In<U> g(grad);
   A sum = A(0);
   for (u64 j = row.lane; j < columns; j += row.width) sum += widen(g.at(begin + j)) * widen(y[begin + j]);
   sum = row.reduce<Sum>(sum);
   for (u64 j = row.lane; j < columns; j += row.width) out[begin + j] = narrow<T>((widen(g.at(begin + j)) - sum) * widen(y[begin + j]));
 }
 
-extern "C" __global__ void log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
+KERNEL log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, const T *x) {
   Row row(wide);
   if (row.index >= rows) return;
   x += row.index * columns, out += row.index * columns;
@@ -40,11 +40,11 @@ extern "C" __global__ void log_softmax_forward(u64 rows, u64 columns, u32 wide, 
   for (u64 j = row.lane; j < columns; j += row.width) out[j] = narrow<U>(A(widen(x[j])) - s.max - log_sum);
 }
 
-extern "C" __global__ void log_softmax_backward(u64 rows, u64 columns, u32 wide, T *out, const __grid_constant__ View grad, const U *y) {
+KERNEL log_softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, const U *y) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
-  In<U> g = in<U>(grad);
+  In<U> g(grad);
   A sum = A(0);
   for (u64 j = row.lane; j < columns; j += row.width) sum += widen(g.at(begin + j));
   sum = row.reduce<Sum>(sum);

@@ -6,7 +6,7 @@ typedef math_t<T> A;
 __device__ __forceinline__ A share(const View &x, u64 begin, u64 end, u32 lane, u32 width) {
   const int N = Width<T>::value;
   A sums[4] = {A(0), A(0), A(0), A(0)};
-  In<T> t = in<T>(x);
+  In<T> t(x);
   u64 i = begin;
   if (t.packs<N>() && begin % N == 0) {
     u64 packed = begin + (end - begin) / N * N;
@@ -33,7 +33,7 @@ __device__ __forceinline__ A share(const View &x, u64 begin, u64 end, u32 lane, 
 }
 
 // Everything. One block gives the result; several give a part each, at `parts`, for `sum_parts`.
-extern "C" __global__ void sum_all(u64 n, double factor, T *out, A *parts, const __grid_constant__ View x) {
+KERNEL sum_all(u64 n, double factor, T *out, A *parts, VIEW x) {
   const u64 N = Width<T>::value;
   u64 chunk = (n + gridDim.x - 1) / gridDim.x;
   chunk = (chunk + N - 1) / N * N;
@@ -45,7 +45,7 @@ extern "C" __global__ void sum_all(u64 n, double factor, T *out, A *parts, const
 }
 
 // Each row of `columns` elements.
-extern "C" __global__ void sum_rows(u64 rows, u64 columns, double factor, T *out, u32 wide, const __grid_constant__ View x) {
+KERNEL sum_rows(u64 rows, u64 columns, u32 wide, double factor, T *out, VIEW x) {
   Row row(wide);
   if (row.index >= rows) return;
   A sum = row.reduce<Sum>(share(x, row.index * columns, (row.index + 1) * columns, row.lane, row.width));
@@ -54,9 +54,9 @@ extern "C" __global__ void sum_rows(u64 rows, u64 columns, double factor, T *out
 
 // Each column, over rows: 32 columns and 32 rows at a time a block. Several blocks in y share the rows, and give a part each.
 // Elements of a column may be `inner` deep: [rows, columns, inner].
-extern "C" __global__ void sum_columns(u64 rows, u64 columns, u64 inner, double factor, T *out, A *parts, const __grid_constant__ View x) {
+KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, T *out, A *parts, VIEW x) {
   __shared__ A tile[32][33];
-  In<T> t = in<T>(x);
+  In<T> t(x);
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;
   u64 depth = rows * inner, chunk = (depth + gridDim.y - 1) / gridDim.y;
   u64 end = min(depth, chunk * (blockIdx.y + 1));
@@ -86,7 +86,7 @@ extern "C" __global__ void sum_columns(u64 rows, u64 columns, u64 inner, double 
 }
 
 // Adds up `count` parts of each of `columns` results.
-extern "C" __global__ void sum_parts(u64 count, u64 columns, double factor, T *out, const A *parts) {
+KERNEL sum_parts(u64 count, u64 columns, double factor, T *out, const A *parts) {
   for (u64 c = thread_index(); c < columns; c += thread_count()) {
     A sum = A(0);
     for (u64 i = 0; i < count; i++) sum += parts[i * columns + c];
@@ -95,7 +95,7 @@ extern "C" __global__ void sum_parts(u64 count, u64 columns, double factor, T *o
 }
 
 // The same where there is one result: a block adds up all parts.
-extern "C" __global__ void sum_parts_of_one(u64 count, double factor, T *out, const A *parts) {
+KERNEL sum_parts_of_one(u64 count, double factor, T *out, const A *parts) {
   A sum = A(0);
   for (u64 i = threadIdx.x; i < count; i += blockDim.x) sum += parts[i];
   sum = block_reduce<Sum>(sum);
@@ -103,12 +103,12 @@ extern "C" __global__ void sum_parts_of_one(u64 count, double factor, T *out, co
 }
 
 // Any other shape: `kept` says where the elements of each result begin, `reduced` which they are from there. A warp a result.
-extern "C" __global__ void sum_strided(u64 outputs, u64 inputs, double factor, T *out, const __grid_constant__ View kept, const __grid_constant__ View reduced) {
+KERNEL sum_strided(u64 outputs, u64 inputs, double factor, T *out, VIEW kept, VIEW reduced) {
   Row row(0);
   if (row.index >= outputs) return;
-  const T *p = reinterpret_cast<const T *>(kept.address) + (kept.rank == 0 ? row.index * kept.step : offset(kept, row.index));
+  const T *p = reinterpret_cast<const T *>(kept.address) + offset(kept, row.index);
   A sum = A(0);
-  for (u64 i = row.lane; i < inputs; i += 32) sum += widen(p[reduced.rank == 0 ? i * reduced.step : offset(reduced, i)]);
+  for (u64 i = row.lane; i < inputs; i += 32) sum += widen(p[offset(reduced, i)]);
   sum = row.reduce<Sum>(sum);
   if (row.lane == 0) out[row.index] = narrow<T>(sum * A(factor));
 }
