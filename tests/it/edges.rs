@@ -22,8 +22,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("tensor", &["meta", "record", "alloc", "device"]),
     ("exec", &["meta", "record", "alloc", "gpu", "device", "tensor"]),
     ("kernels", &["meta", "record", "gpu", "device", "tensor", "exec", "rules"]),
-    ("autograd", &["meta", "tensor", "exec", "rules", "kernels"]),
-    ("measure", &["meta", "record", "alloc", "device"]),
+    ("autograd", &["meta", "record", "alloc", "tensor", "exec", "rules", "kernels"]),
+    ("measure", &["meta", "record", "alloc", "device", "tensor"]),
     ("train", &["meta", "record", "alloc", "gpu", "rules", "model", "device", "tensor", "exec", "kernels", "autograd", "measure"]),
     ("report", &["meta", "record", "experiment"]),
     (

@@ -3,4 +3,5 @@
 
 mod cuda;
 mod edges;
+mod executor;
 mod experiment;
