@@ -69,7 +69,7 @@ impl Network {
         let forward = cx.body(output);
         let target = self.loss.target(&cx.meta(output).shape.clone(), s.dtype).map(|meta| cx.argument(meta));
         cx.outside("loss");
-        let loss = (!s.no_grad || s.amp.is_some()).then(|| self.loss.lower(output, target, &mut cx));
+        let loss = (!s.no_grad).then(|| self.loss.lower(output, target, &mut cx));
         let criterion = loss.map(|loss| cx.body(loss));
         let divided = loss.filter(|_| s.accumulation_steps > 1 && !s.no_grad);
         let divide = divided.map(|loss| {

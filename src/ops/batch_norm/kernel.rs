@@ -1,5 +1,7 @@
 //! `batch_norm`: keeps its input and, for each channel, mean and reciprocal deviation of the batch.
 
+use std::rc::Rc;
+
 use super::rule::BatchNorm;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
@@ -38,16 +40,31 @@ impl Split {
     }
 }
 
+/// PyTorch's implementations, which differ in memory.
+enum Path {
+    Cudnn,
+    /// A matrix: rows are reduced as channels-last images are.
+    Matrix,
+    /// Images, channels in front.
+    Planes,
+}
+
 impl BatchNorm {
-    /// cuDNN takes what has more than two dimensions and is not bfloat16.
-    fn uses_cudnn(x: &TensorMeta) -> bool {
-        x.shape.rank() > 2 && x.dtype != DType::BF16
+    fn path(&self, x: &TensorMeta, weight: &TensorMeta) -> Path {
+        // cuDNN's limits (`_select_batch_norm_backend`): a half input needs f32 parameters, and the batch must not be too long.
+        let most_samples = if self.training { 880_801 } else { 65_535 };
+        let halves = x.dtype == DType::BF16 || (x.dtype == DType::F16 && weight.dtype != DType::F32);
+        match x.shape.rank() {
+            0..=2 => Path::Matrix,
+            _ if halves || x.shape.dims()[0] > most_samples => Path::Planes,
+            _ => Path::Cudnn,
+        }
     }
 }
 
 /// One figure a channel.
-fn channel_statistics(x: &TensorMeta, weight: &Tensor) -> TensorMeta {
-    TensorMeta::contiguous(weight.shape().clone(), x.dtype.accumulator())
+fn channel_statistics(x: &TensorMeta, weight: &TensorMeta) -> TensorMeta {
+    TensorMeta::contiguous(weight.shape.clone(), x.dtype.accumulator())
 }
 
 impl OpKernel for BatchNorm {
@@ -57,36 +74,36 @@ impl OpKernel for BatchNorm {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let (x, weight) = (inputs[0], inputs[1]);
-        let out = exec.empty_like(x)?;
-        if !self.training {
+        let (x, weight) = (inputs[0].meta(), inputs[1].meta());
+        let out = exec.empty_like(inputs[0])?;
+        let path = self.path(x, weight);
+        if !self.training && matches!(path, Path::Cudnn) {
             return Ok(Forward::plain(out));
         }
-        let mean = exec.empty(channel_statistics(x.meta(), weight))?;
+        let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        if !Self::uses_cudnn(x.meta()) {
-            let channels = weight.meta().numel();
-            let _scratch = Split::of(x.meta().numel() / channels, channels).scratch(exec, channels, mean.dtype().bytes())?;
+        if self.training && matches!(path, Path::Matrix) {
+            let _scratch = Split::of(x.shape.rows(), weight.numel()).scratch(exec, weight.numel(), mean.dtype().bytes())?;
         }
         Ok(Forward::saving(out, [mean, invstd]))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let weight = |exec: &Exec, i: usize| exec.empty(at.inputs[i].clone()).map(Some);
-        let none = || [None, None, None];
-        if Self::uses_cudnn(&at.inputs[0]) {
-            let x = exec.empty(at.input())?;
-            let (gw, gb) = (weight(exec, 1)?, weight(exec, 2)?);
-            return Ok([Some(x), gw, gb].into_iter().chain(none()).collect());
+        let (x, weight) = (&at.inputs[0], &at.inputs[1]);
+        let new = |i: usize| if at.needs[i] { exec.empty(at.inputs[i].clone()).map(Some) } else { Ok(None) };
+        let mut gradients = vec![None; at.inputs.len()];
+        if let Path::Matrix = self.path(x, weight) {
+            let statistics = Rc::new(channel_statistics(x, weight));
+            let _sum_dy = exec.empty(Rc::clone(&statistics))?;
+            let _sum_dy_xmu = exec.empty(Rc::clone(&statistics))?;
+            (gradients[1], gradients[2]) = (new(1)?, new(2)?);
+            drop(Split::of(x.shape.rows(), weight.numel()).scratch(exec, weight.numel(), statistics.dtype.bytes())?);
+            gradients[0] = new(0)?;
+        } else {
+            for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
+                *gradient = new(i)?;
+            }
         }
-        let statistics = channel_statistics(&at.inputs[0], at.saved(1));
-        let channels = statistics.numel();
-        let _sum_dy = exec.empty(statistics.clone())?;
-        let _sum_dy_xmu = exec.empty(statistics)?;
-        let (gw, gb) = (weight(exec, 1)?, weight(exec, 2)?);
-        let rows = at.inputs[0].numel() / channels;
-        drop(Split::of(rows, channels).scratch(exec, channels, at.inputs[0].dtype.accumulator().bytes())?);
-        let x = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
-        Ok([x, gw, gb].into_iter().chain(none()).collect())
+        Ok(gradients)
     }
 }
