@@ -6,6 +6,7 @@ pub mod fold;
 pub mod number;
 pub mod progress;
 pub mod results;
+pub mod run_file;
 pub mod table;
 pub mod training;
 

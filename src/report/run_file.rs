@@ -1,0 +1,110 @@
+//! `NAME.run.toml`: what stands behind a results file. It holds all that may differ between two runs that give the same results:
+//! the machine, the version, the device, the time.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use toml::value::{Date, Datetime, Offset, Time};
+
+/// The whole file.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunFile {
+    /// The experiment's name.
+    pub name: String,
+    /// Version of this program.
+    pub version: &'static str,
+    /// Where it computed: `host` or `virtual`.
+    pub device: &'static str,
+    /// The GPU whose memory behaviour counted.
+    pub gpu: &'static str,
+    /// The command line's `--set`, as given.
+    pub set: Vec<String>,
+    /// When it began, UTC.
+    pub started: Datetime,
+    /// When it ended, UTC.
+    pub ended: Datetime,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The experiment, all defaults and `--set` written out.
+    pub experiment: toml::Table,
+}
+
+/// The machine a run took place on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Operating system and architecture, e.g. `linux x86_64`.
+    pub system: String,
+    /// The processor's name, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor: Option<String>,
+    /// Threads that can run at once.
+    pub threads: usize,
+    /// Memory in bytes, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+}
+
+impl RunFile {
+    /// The file's text.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("tables stand behind plain values, and every value is one TOML has")
+    }
+}
+
+/// A moment as TOML writes it, to the second, in UTC.
+#[must_use]
+pub fn utc(moment: SystemTime) -> Datetime {
+    let seconds = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let part = |n: u64| u8::try_from(n).expect("parts of a day and month are below 100");
+    Datetime {
+        date: Some(Date { year, month, day }),
+        time: Some(Time {
+            hour: part(second_of_day / 3600),
+            minute: part(second_of_day / 60 % 60),
+            second: Some(part(second_of_day % 60)),
+            nanosecond: None,
+        }),
+        offset: Some(Offset::Z),
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+fn date(mut days: u64) -> (u16, u8, u8) {
+    let leap = |year: u16| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, u8::try_from(days + 1).expect("a month has at most 31 days"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (978_307_199, "2000-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)).to_string(), text);
+        }
+    }
+}
