@@ -15,9 +15,12 @@
 //! 11. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
 //! 12. [`measure`]: what each number of a row is.
 //! 13. [`train`]: the reference loop. Never the predictor.
+//! 14. [`report`]: tables and files, from rows. Never how a row came about.
+//! 15. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
+pub mod cli;
 pub mod device;
 pub mod exec;
 pub mod experiment;

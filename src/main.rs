@@ -1,2 +1,7 @@
-//! skeleton
-fn main() {}
+//! The binary: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    runner::cli::main()
+}

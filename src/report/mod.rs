@@ -13,4 +13,3 @@ pub mod training;
 pub use case::{CaseReport, Joined, Labels, TrainingLabels, join};
 pub use files::WriteError;
 pub use table::Table;
-pub use training::MicroStep;

@@ -25,7 +25,17 @@ pub struct RunFile {
     pub ended: Datetime,
     /// Where it ran.
     pub machine: Machine,
-    /// The experiment, all defaults and `--set` written out.
+    /// Its cases.
+    pub case: Vec<Case>,
+}
+
+/// What a case was.
+#[derive(Debug, Clone, Serialize)]
+pub struct Case {
+    /// The sweep point, as in the results; absent without a sweep.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// The case as an experiment of its own, all defaults and `--set` written out.
     pub experiment: toml::Table,
 }
 

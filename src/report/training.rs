@@ -2,21 +2,7 @@
 //! from the results.
 
 use super::number::shortest;
-
-/// One micro-step of one case.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MicroStep {
-    /// Optimizer step from 1.
-    pub step: u64,
-    /// Micro-step from 1.
-    pub micro_step: u64,
-    /// The loss after division by `accumulation_steps`; `None` where nobody computed one.
-    pub loss: Option<f64>,
-    /// Whether the gradient scaler skipped the optimizer's step, on the step's last micro-step.
-    pub skipped: bool,
-    /// Wall time of the micro-step, written to the microsecond; the optimizer's part in the last one.
-    pub seconds: f64,
-}
+use crate::record::MicroStep;
 
 /// The whole file; `cases` pairs each case's name with its micro-steps. A sweep has one column more, in front: the case.
 #[must_use]

@@ -1,0 +1,74 @@
+//! Arguments that several commands share.
+
+use std::path::PathBuf;
+
+use anstream::ColorChoice;
+
+use crate::gpu::{self, Gpu};
+
+/// What computes and where segments come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum DeviceName {
+    /// The GPU where there is one, else the host
+    Auto,
+    /// The GPU
+    Cuda,
+    /// The CPU, with host memory
+    Host,
+    /// Nothing computes and no memory is taken: any size, in milliseconds
+    Virtual,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Makes every stream of this process follow the choice.
+    pub(super) fn apply(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// Which experiments, and what of them to change.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Files {
+    /// Experiment files, or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// Override a key or sweep over it, e.g. `train.batch_size=8` or `train.dtype=f32,bf16`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// The GPU whose memory behaviour counts where no GPU takes part
+    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
+    pub(super) gpu: &'static Gpu,
+}
+
+/// The GPU of that name.
+///
+/// # Errors
+/// A message with the nearest name and all there are.
+pub(super) fn gpu_named(name: &str) -> Result<&'static Gpu, String> {
+    Gpu::named(name).ok_or_else(|| {
+        let near = gpu::CATALOGUE
+            .iter()
+            .map(|g| (strsim::jaro_winkler(&name.to_lowercase(), g.name), g.name))
+            .filter(|(likeness, _)| *likeness > 0.7)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let hint = near.map_or_else(String::new, |(_, name)| format!("did you mean `{name}`? "));
+        let all: Vec<_> = gpu::CATALOGUE.iter().map(|g| g.name).collect();
+        format!("no such GPU in the catalogue; {hint}there are {}", all.join(", "))
+    })
+}

@@ -1,0 +1,71 @@
+//! Where cases run: the device, the source of its segments, and a fresh allocator for each case.
+
+use std::rc::Rc;
+
+use crate::alloc::{Allocator, AllocatorConfig, Placement};
+use crate::device::Device;
+use crate::exec::Exec;
+use crate::gpu::Gpu;
+use crate::model::Work;
+use crate::tensor::Memory;
+use crate::train::{self, Observer};
+
+use super::args::DeviceName;
+use super::exit::{Exit, Failure};
+
+/// A device that is there.
+pub(super) struct Place {
+    kind: Kind,
+    gpu: &'static Gpu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Virtual,
+}
+
+impl Place {
+    /// The device asked for.
+    ///
+    /// # Errors
+    /// There is none such.
+    pub(super) fn choose(name: DeviceName, gpu: &'static Gpu) -> Result<Self, Failure> {
+        match name {
+            DeviceName::Virtual => Ok(Self { kind: Kind::Virtual, gpu }),
+            DeviceName::Cuda | DeviceName::Auto | DeviceName::Host => Err(Failure::new(
+                Exit::NoDevice,
+                "`--device cuda` is not built into this version yet; there are `host` (the CPU) and `virtual` (memory only)",
+            )),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Virtual => "virtual",
+        }
+    }
+
+    pub(super) fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
+    pub(super) fn is_host(&self) -> bool {
+        false
+    }
+
+    /// For the table's head.
+    pub(super) fn describe(&self) -> String {
+        format!("{} device as {}", self.name(), self.gpu.name)
+    }
+
+    /// Runs a case to its end. Out of memory is an end: its row has been given to the observer.
+    pub(super) fn run(&self, work: Work, config: AllocatorConfig, observer: &mut dyn Observer) {
+        let allocator = Allocator::new(config, Box::new(Placement::new(self.gpu.total_memory)));
+        let exec = Exec::new(self.gpu.clone(), Device::Virtual, Memory::new(allocator));
+        // The error is the row's; what memory ran out for is all told.
+        let _ = match work {
+            Work::Train(plan) => train::train(&Rc::from(plan), &exec, observer),
+            Work::Script(script) => train::follow(&script, &exec, observer),
+        };
+    }
+}

@@ -1,0 +1,45 @@
+//! The program's entry: arguments to a command, its outcome to an exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::args::Color;
+use super::run;
+
+const EXAMPLES: &str = "\
+Examples:
+  runner experiments/adamw.toml
+  runner experiments --device virtual --out /tmp/results
+  runner experiments/adam.toml --set train.batch_size=1,16,256
+  runner predict experiments/adamw.toml --gpu a100-80gb
+  runner replay trace.csv --allocator max_split_size_mb:32
+
+Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ;
+2 a file or an argument is wrong; 3 no such device.";
+
+/// Run declarative training experiments and write, per phase and in bytes, the GPU memory they take: measured beside predicted.
+#[derive(Debug, Parser)]
+#[command(name = "runner", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(flatten)]
+    run: run::Args,
+    /// When to colour what is printed
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    color: Color,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    arguments.color.apply();
+    let outcome = run::run(&arguments.run);
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            anstream::eprintln!("{}", failure.message.trim_end());
+            failure.exit.into()
+        }
+    }
+}

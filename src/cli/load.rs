@@ -1,0 +1,56 @@
+//! From the command line to experiments that are ready to run, or to every mistake in all of them.
+
+use anstream::AutoStream;
+
+use crate::experiment::{self, Experiment};
+use crate::model::{Checkpointing, Work};
+use crate::report::{Labels, TrainingLabels};
+
+use super::args::Files;
+use super::exit::Failure;
+use super::inputs;
+
+/// Loads all files.
+///
+/// # Errors
+/// The mistakes of every file, drawn.
+pub(super) fn load(files: &Files) -> Result<Vec<Experiment>, Failure> {
+    let styled = AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let mut experiments = Vec::new();
+    let mut mistakes = Vec::new();
+    for file in inputs::collect(&files.files)? {
+        match experiment::load_with(&file, &files.set) {
+            Ok(experiment) => experiments.push(experiment),
+            Err(diagnostics) => mistakes.push(diagnostics.render(styled)),
+        }
+    }
+    if mistakes.is_empty() { Ok(experiments) } else { Err(Failure::usage(mistakes.join("\n"))) }
+}
+
+/// What the CSV calls a case.
+pub(super) fn labels(case: &experiment::Case) -> Labels {
+    let training = match &case.work {
+        Work::Script(_) => None,
+        Work::Train(plan) => Some(TrainingLabels {
+            batch_size: plan.settings.batch_size,
+            dtype: plan.settings.dtype,
+            optimizer: plan.settings.optimizer.map(|o| o.name()),
+            accumulation_steps: plan.settings.accumulation_steps,
+            checkpointing: match plan.settings.checkpointing {
+                Checkpointing::Off => "false".to_string(),
+                Checkpointing::EveryLayer => "true".to_string(),
+                Checkpointing::Segments(n) => format!("segments={n}"),
+            },
+            no_grad: plan.settings.no_grad,
+        }),
+    };
+    Labels { case: case.key.clone(), training }
+}
+
+/// How many micro-steps a case has, for the progress bar; a script has none.
+pub(super) fn micro_steps(work: &Work) -> u64 {
+    match work {
+        Work::Script(_) => 0,
+        Work::Train(plan) => plan.settings.steps.saturating_mul(plan.settings.accumulation_steps),
+    }
+}

@@ -1,0 +1,44 @@
+//! What this machine is, and how much memory it still has. Read from Linux's own files; elsewhere nothing is known.
+
+use std::fs::read_to_string;
+
+/// Bytes that a new process could take before the machine swaps or its control group ends it; `None` where nobody says.
+pub(super) fn available_memory() -> Option<u64> {
+    let free = field_in_kib(&read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    Some(control_group_room().map_or(free, |room| room.min(free)))
+}
+
+/// What the control group of a container leaves (version 2); `None` without a limit.
+fn control_group_room() -> Option<u64> {
+    let number = |file: &str| read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse::<u64>().ok();
+    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+}
+
+fn field_in_kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(crate::meta::bytes::KIB)
+}
+
+/// The processor's name as the system gives it.
+pub(super) fn processor() -> Option<String> {
+    let text = read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim().to_string())
+}
+
+/// All the memory there is, in bytes.
+pub(super) fn total_memory() -> Option<u64> {
+    field_in_kib(&read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_figures_are_in_kibibytes() {
+        let text = "MemTotal:       24600328 kB\nMemFree:          100 kB\nMemAvailable:   21364124 kB\n";
+        assert_eq!(field_in_kib(text, "MemAvailable:"), Some(21_364_124 * 1024));
+        assert_eq!(field_in_kib("MemTotal: 1 kB\n", "MemAvailable:"), None);
+    }
+}

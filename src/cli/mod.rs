@@ -1,0 +1,13 @@
+//! The command line: one file per command, and the only place where prediction and training meet.
+
+mod args;
+mod console;
+mod device;
+mod entry;
+mod exit;
+mod inputs;
+mod load;
+mod machine;
+mod run;
+
+pub use entry::main;
