@@ -1,15 +1,19 @@
 //! The executor on the virtual device: what must hold whatever the numbers are.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use runner::alloc::{Allocator, AllocatorConfig, Placement};
+use runner::alloc::{Allocator, AllocatorConfig, Backing, BackingError, Failing, Placement};
 use runner::autograd::{Parameter, Tape, Variable, backward};
 use runner::device::Device;
 use runner::exec::Exec;
 use runner::gpu::Gpu;
 use runner::meta::{DType, Shape, TensorMeta};
+use runner::model::{Plan, Work};
 use runner::ops::gelu::rule::Gelu;
+use runner::record::{Category, Measured, MicroStep, Phase, Status};
 use runner::tensor::Memory;
+use runner::train::{Observer, train};
 
 fn exec() -> Exec {
     let gpu = Gpu::named("h200").unwrap().clone();
@@ -53,4 +57,120 @@ fn backward_over_100_000_nodes_leaves_the_gradient_alone() {
     parameter.zero_grad();
     assert_eq!(exec.memory().allocator().allocated(), 512);
     assert_eq!(Rc::strong_count(exec.memory()), 2, "the parameter's storage is the only one left");
+}
+
+/// Some of everything that holds memory: checkpoints, accumulation, autocast with its scaler, kept graphs.
+const BUSY: &str = r#"
+[model]
+input = { features = [16, 256] }
+layers = [
+  { linear = { out_features = 256 } },
+  { checkpoint = { layers = ["gelu", { checkpoint = { layers = [{ linear = { out_features = 512 } }, "silu"] } }, { linear = { out_features = 256 } }] } },
+  { residual = { layers = ["layer_norm", { dropout = { p = 0.1 } }] } },
+  { linear = { out_features = 10 } },
+]
+
+[train]
+batch_size = 512
+amp = "f16"
+steps = 2
+accumulation_steps = 2
+keep_loss = "list"
+loss = "cross_entropy"
+optimizer = { adamw = { lr = 0.001, implementation = "for_loop" } }
+"#;
+
+fn plan(text: &str) -> Rc<Plan> {
+    let experiment = runner::experiment::load_str("test", text, &[]).unwrap();
+    match experiment.cases.into_iter().next().unwrap().work {
+        Work::Train(plan) => Rc::from(plan),
+        Work::Script(_) => panic!("it trains"),
+    }
+}
+
+#[derive(Default)]
+struct Rows(Vec<Measured>);
+
+impl Observer for Rows {
+    fn row(&mut self, row: &Measured) {
+        self.0.push(*row);
+    }
+
+    fn micro_step(&mut self, _: &MicroStep) {}
+}
+
+/// Counts what is out.
+struct Counting {
+    inner: Placement,
+    out: Rc<Cell<u64>>,
+}
+
+impl Backing for Counting {
+    fn total_memory(&self) -> u64 {
+        self.inner.total_memory()
+    }
+
+    fn free_memory(&self) -> u64 {
+        self.inner.free_memory()
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<u64, BackingError> {
+        let address = self.inner.allocate(bytes)?;
+        self.out.set(self.out.get() + bytes);
+        Ok(address)
+    }
+
+    fn release(&mut self, address: u64, bytes: u64) {
+        self.inner.release(address, bytes);
+        self.out.set(self.out.get() - bytes);
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<u64, BackingError> {
+        self.inner.reserve(bytes)
+    }
+
+    fn unreserve(&mut self, address: u64, bytes: u64) {
+        self.inner.unreserve(address, bytes);
+    }
+
+    fn map(&mut self, address: u64, pages: u64, page: u64) -> Result<(), BackingError> {
+        self.inner.map(address, pages, page)
+    }
+
+    fn unmap(&mut self, address: u64, pages: u64, page: u64) {
+        self.inner.unmap(address, pages, page);
+    }
+}
+
+#[test]
+fn running_out_at_any_segment_gives_an_oom_row_and_leaks_nothing() {
+    let plan = plan(BUSY);
+    let gpu = Gpu::named("h200").unwrap();
+    let mut phases = Vec::new();
+    for nth in 1.. {
+        let out = Rc::new(Cell::new(0));
+        let backing = Failing::new(Counting { inner: Placement::new(gpu.total_memory), out: Rc::clone(&out) }, move |call| call >= nth);
+        let exec = Exec::new(gpu.clone(), Device::Virtual, Memory::new(Allocator::new(AllocatorConfig::default(), Box::new(backing))));
+        let mut rows = Rows::default();
+        let result = train(&plan, &exec, &mut rows);
+        let last = rows.0.last().unwrap();
+        assert!(rows.0.iter().all(|r| r.categories.total() == r.memory.allocated && r.memory.peak >= r.memory.allocated));
+        let workspaces = exec.memory().categories()[Category::Workspace];
+        assert_eq!(exec.memory().allocator().allocated(), workspaces, "request {nth}: only the libraries' workspaces outlive a run");
+        drop(exec);
+        assert_eq!(out.get(), 0, "request {nth}: segments were not given back");
+        let Err(error) = result else {
+            assert_eq!(last.status, Status::Ok);
+            break;
+        };
+        assert_eq!(last.status, Status::Oom);
+        assert_eq!((last.memory.allocated, last.memory.reserved), (error.allocated, error.reserved));
+        assert_eq!(rows.0.iter().filter(|r| r.status == Status::Oom).count(), 1);
+        phases.push(last.at.phase);
+    }
+    phases.dedup();
+    assert_eq!(phases.first(), Some(&Phase::Model));
+    for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
+        assert!(phases.contains(&phase), "no request failed in {phase}: {phases:?}");
+    }
 }
