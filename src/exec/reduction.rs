@@ -4,7 +4,7 @@
 
 use super::{Exec, Result};
 use crate::gpu::Gpu;
-use crate::meta::TensorMeta;
+use crate::meta::{DType, TensorMeta};
 use crate::tensor::Storage;
 
 /// The scratch of one pass, in bytes.
@@ -16,11 +16,12 @@ struct Scratch {
 
 impl Exec {
     /// Takes and gives back the scratch of reducing `input` over the dimensions that `reduced` marks, while `work` runs.
-    /// `accumulator` is the width of a partial result, in bytes.
+    /// `output` is the type of the result.
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn with_reduction_scratch(&self, input: &TensorMeta, reduced: &[bool], accumulator: u64, work: impl FnOnce()) -> Result<()> {
+    pub(crate) fn with_reduction_scratch(&self, input: &TensorMeta, reduced: &[bool], output: DType, work: impl FnOnce()) -> Result<()> {
+        let accumulator = input.dtype.accumulator().bytes();
         let walk = Loop::over(input, reduced);
         if walk.fits_32_bits() {
             let _scratch = self.pass(&walk, accumulator)?;
@@ -28,7 +29,7 @@ impl Exec {
             return Ok(());
         }
         // A result narrower than the accumulator cannot hold what the passes add up.
-        let sums = if input.dtype.bytes() < accumulator { walk.outputs() * accumulator } else { 0 };
+        let sums = if output.bytes() < accumulator { walk.outputs() * accumulator } else { 0 };
         let _sums = self.scratch(sums)?;
         for part in walk.split() {
             self.pass(&part, accumulator)?;

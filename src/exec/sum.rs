@@ -1,7 +1,7 @@
 //! Sums and means over dimensions.
 
 use super::{Exec, Result};
-use crate::meta::{DType, Shape, TensorMeta};
+use crate::meta::{Shape, TensorMeta};
 use crate::tensor::Tensor;
 
 /// How a reduction combines elements.
@@ -20,7 +20,7 @@ impl Exec {
         let kept: Vec<u64> = t.shape().dims().iter().zip(reduced).map(|(&d, &reduced)| if reduced { 1 } else { d }).collect();
         let shape = Shape::new(kept).expect("no more elements than before");
         let out = self.empty(TensorMeta::contiguous(shape, t.dtype()))?;
-        self.with_reduction_scratch(t.meta(), reduced, accumulator_bytes(t.dtype()), || {})?;
+        self.with_reduction_scratch(t.meta(), reduced, out.dtype(), || {})?;
         Ok(out)
     }
 
@@ -38,8 +38,8 @@ impl Exec {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn reduce_all_into(&self, _how: Combine, t: &Tensor, _out: &Tensor) -> Result<()> {
-        self.with_reduction_scratch(t.meta(), &vec![true; t.shape().rank()], accumulator_bytes(t.dtype()), || {})
+    pub(crate) fn reduce_all_into(&self, _how: Combine, t: &Tensor, out: &Tensor) -> Result<()> {
+        self.with_reduction_scratch(t.meta(), &vec![true; t.shape().rank()], out.dtype(), || {})
     }
 
     /// `at::sum_to`: undoes a broadcast, by summing what was spread. The tensor itself where nothing was.
@@ -56,8 +56,4 @@ impl Exec {
         let summed = self.reduce(Combine::Sum, t, &reduced)?;
         Ok(if leading > 0 { summed.view(TensorMeta::contiguous(shape.clone(), t.dtype())) } else { summed })
     }
-}
-
-fn accumulator_bytes(dtype: DType) -> u64 {
-    dtype.accumulator().bytes()
 }
