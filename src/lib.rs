@@ -9,14 +9,15 @@
 //! 5. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
 //! 6. [`model`]: from layers to a plan of operators over values.
 //! 7. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
-//! 8. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 9. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 10. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 11. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 12. [`measure`]: what each number of a row is.
-//! 13. [`train`]: the reference loop. Never the predictor.
-//! 14. [`report`]: tables and files, from rows. Never how a row came about.
-//! 15. [`cli`]: the commands, and the only place where prediction and training meet.
+//! 8. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
+//! 9. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 10. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 11. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 12. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 13. [`measure`]: what each number of a row is.
+//! 14. [`train`]: the reference loop. Never the predictor.
+//! 15. [`report`]: tables and files, from rows. Never how a row came about.
+//! 16. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
@@ -30,6 +31,7 @@ pub mod meta;
 pub mod model;
 pub mod ops;
 pub mod optim;
+pub mod predict;
 pub mod record;
 pub mod report;
 pub mod tensor;

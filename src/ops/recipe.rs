@@ -60,6 +60,11 @@ impl Recipe {
         self.effects.push(if needed { Effect::Keep(Saved::Slot(slot)) } else { Effect::Free(slot) });
     }
 
+    /// Backward's formulas end here.
+    pub fn returned(&mut self) {
+        self.effects.push(Effect::Returned);
+    }
+
     /// The engine's check of a gradient against its input: it sums over broadcast dimensions, then casts to the input's type.
     pub fn fit(&mut self, gpu: &Gpu, raw: Raw, input: &TensorMeta) -> Gradient {
         let summed = self.sum_to(gpu, raw, &input.shape);

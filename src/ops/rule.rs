@@ -33,6 +33,9 @@ pub enum Effect {
     /// Autograd packs this for backward. The place matters to checkpointing, which stops recomputing at the last pack: inputs
     /// are packed before the operator works, outputs and statistics after.
     Keep(Saved),
+    /// Backward's formulas have returned, and what follows is the engine's. Kept tensors live on, but what a checkpoint recomputed
+    /// was held by the formulas' variables alone and dies here (at the end, where a recipe does not say).
+    Returned,
 }
 
 /// Where an output lives.
@@ -87,6 +90,18 @@ pub struct Backward {
     pub effects: Vec<Effect>,
     /// One an input.
     pub gradients: Vec<Gradient>,
+}
+
+impl Library {
+    /// What the library's handle takes on a thread, in bytes: PyTorch's defaults, which depend on the GPU alone.
+    #[must_use]
+    pub const fn workspace_bytes(self, gpu: &Gpu) -> u64 {
+        match (self, gpu.capability) {
+            (Self::Cublas, (9, 0)) => 32 << 20,
+            (Self::Cublas, _) => (2 * 4096 + 8 * 16) << 10,
+            (Self::CublasLt, _) => 1 << 20,
+        }
+    }
 }
 
 /// What rules may ask about where they run.

@@ -14,7 +14,12 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::bool("causal", false, "Whether a position sees only those before it."),
         Field::bool("bias", true, "Whether the two linears add a bias."),
         Field::number("dropout", Interval::UNIT, 0.0, "Probability of a zero in the attention weights, in training."),
-        Field::optional("backend", Kind::Choice(&["math", "efficient", "flash"]), "PyTorch's own choice", "How the scaled dot product is computed."),
+        Field::optional(
+            "backend",
+            Kind::Choice(&["math", "efficient", "flash"]),
+            "PyTorch's own choice",
+            "How the scaled dot product is computed.",
+        ),
     ],
     build: |values: &Values| {
         let num_heads = values.integer("num_heads");

@@ -115,7 +115,10 @@ impl Check {
     /// Checks that the input holds floating-point values, not tokens.
     pub fn floating(&mut self, name: &str, input: &Signal) -> bool {
         if input.vocabulary.is_some() {
-            self.mistake_with_hint(format!("{name} computes on floating-point values, but its input is {}", input.describe()), "put an `embedding` before it");
+            self.mistake_with_hint(
+                format!("{name} computes on floating-point values, but its input is {}", input.describe()),
+                "put an `embedding` before it",
+            );
         }
         input.vocabulary.is_none()
     }

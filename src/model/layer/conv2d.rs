@@ -15,13 +15,23 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::integer("stride", PAIR, 1, "Step of the window: n or [height, width]."),
         Field::integer("padding", PAIR_FROM_ZERO, 0, "Zeros around the input: n or [height, width]."),
         Field::integer("dilation", PAIR, 1, "Distance of the window's elements: n or [height, width]."),
-        Field::with_default("groups", Kind::OneOf(&[SIZE, Kind::Choice(&["depthwise"])]), Literal::Integer(1), "Groups of channels; \"depthwise\" is one a channel."),
+        Field::with_default(
+            "groups",
+            Kind::OneOf(&[SIZE, Kind::Choice(&["depthwise"])]),
+            Literal::Integer(1),
+            "Groups of channels; \"depthwise\" is one a channel.",
+        ),
         Field::bool("bias", true, "Whether it adds a bias."),
     ],
     build: |values: &Values| {
         Rc::new(Conv2d {
             out_channels: values.integer("out_channels"),
-            window: Window { kernel: values.pair("kernel_size"), stride: values.pair("stride"), padding: values.pair("padding"), dilation: values.pair("dilation") },
+            window: Window {
+                kernel: values.pair("kernel_size"),
+                stride: values.pair("stride"),
+                padding: values.pair("padding"),
+                dilation: values.pair("dilation"),
+            },
             groups: if let Some(Value::Integer(n)) = values.get("groups") { Some(*n) } else { None },
         })
     },
@@ -47,7 +57,11 @@ impl Layer for Conv2d {
             cx.mistake_in("groups", format!("conv2d: {channels} input channels do not divide into {groups} groups"), None);
         }
         if !self.out_channels.is_multiple_of(groups) {
-            cx.mistake_in("out_channels", format!("conv2d: {} output channels do not divide into {groups} groups", self.out_channels), None);
+            cx.mistake_in(
+                "out_channels",
+                format!("conv2d: {} output channels do not divide into {groups} groups", self.out_channels),
+                None,
+            );
         }
         cx.tensor("a weight", &[self.out_channels, channels.div_ceil(groups), self.window.kernel[0], self.window.kernel[1]]);
         self.window.slide("conv2d", input, self.out_channels, cx)

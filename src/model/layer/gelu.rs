@@ -10,9 +10,7 @@ use crate::ops::gelu;
 pub(super) const KIND: LayerKind = LayerKind {
     name: "gelu",
     doc: "Gaussian error linear unit of every element.",
-    fields: &[
-        Field::choice("approximate", &["none", "tanh"], "none", "The exact form, or the approximation by tanh."),
-    ],
+    fields: &[Field::choice("approximate", &["none", "tanh"], "none", "The exact form, or the approximation by tanh.")],
     build: |values: &Values| Rc::new(Gelu { tanh: values.text("approximate") == "tanh" }),
     has_operators: true,
 };

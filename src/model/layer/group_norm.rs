@@ -24,7 +24,11 @@ impl Layer for GroupNorm {
             return None;
         }
         if !input.sample[0].is_multiple_of(self.num_groups) {
-            cx.mistake_in("num_groups", format!("group_norm: {} channels do not divide into {} groups", input.sample[0], self.num_groups), None);
+            cx.mistake_in(
+                "num_groups",
+                format!("group_norm: {} channels do not divide into {} groups", input.sample[0], self.num_groups),
+                None,
+            );
         }
         Some(input.clone())
     }

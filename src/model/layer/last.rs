@@ -4,13 +4,8 @@ use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
 
-pub(super) const KIND: LayerKind = LayerKind {
-    name: "last",
-    doc: "Takes the last position of a sequence.",
-    fields: &[],
-    build: |_| Rc::new(Last),
-    has_operators: false,
-};
+pub(super) const KIND: LayerKind =
+    LayerKind { name: "last", doc: "Takes the last position of a sequence.", fields: &[], build: |_| Rc::new(Last), has_operators: false };
 
 #[derive(Debug)]
 struct Last;

@@ -10,9 +10,7 @@ use crate::ops::relu;
 pub(super) const KIND: LayerKind = LayerKind {
     name: "relu",
     doc: "`max(x, 0)` of every element.",
-    fields: &[
-        Field::bool("inplace", false, "Write into the input's memory instead of new memory."),
-    ],
+    fields: &[Field::bool("inplace", false, "Write into the input's memory instead of new memory.")],
     build: |values: &Values| Rc::new(Relu { inplace: values.bool("inplace") }),
     has_operators: true,
 };

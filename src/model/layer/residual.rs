@@ -12,7 +12,12 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "`body(x) + shortcut(x)`; the body runs first.",
     fields: &[
         Field::required("layers", Kind::Layers, "The body."),
-        Field::with_default("shortcut", Kind::Layers, Literal::Empty, "What the input passes through before the addition; nothing where empty."),
+        Field::with_default(
+            "shortcut",
+            Kind::Layers,
+            Literal::Empty,
+            "What the input passes through before the addition; nothing where empty.",
+        ),
         Field::bool("inplace", false, "Add into the body's output (`+=`) instead of new memory."),
     ],
     build: |values: &Values| {
@@ -37,7 +42,11 @@ impl Layer for Residual {
             let name = if self.shortcut.is_empty() { "input" } else { "shortcut" };
             cx.mistake_with_hint(
                 format!("residual adds its body's output of shape {} to its {name} of shape {}", body.describe(), shortcut.describe()),
-                if self.shortcut.is_empty() { "let the body end in the input's shape, or give a `shortcut`" } else { "body and shortcut must end in one shape" },
+                if self.shortcut.is_empty() {
+                    "let the body end in the input's shape, or give a `shortcut`"
+                } else {
+                    "body and shortcut must end in one shape"
+                },
             );
         }
         cx.floating("residual", &body).then_some(body)

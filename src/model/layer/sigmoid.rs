@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
-use crate::model::field::{Values};
+use crate::model::field::Values;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::sigmoid;
 

@@ -10,9 +10,7 @@ use crate::ops::silu;
 pub(super) const KIND: LayerKind = LayerKind {
     name: "silu",
     doc: "`x · sigmoid(x)` of every element.",
-    fields: &[
-        Field::bool("inplace", false, "Write into the input's memory instead of new memory."),
-    ],
+    fields: &[Field::bool("inplace", false, "Write into the input's memory instead of new memory.")],
     build: |values: &Values| Rc::new(Silu { inplace: values.bool("inplace") }),
     has_operators: true,
 };

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
 use crate::meta::DType;
-use crate::model::field::{Values};
+use crate::model::field::Values;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::softmax;
 

@@ -33,7 +33,10 @@ impl Window {
             };
             let Some(room) = padded.checked_sub(reach) else {
                 let axis = ["height", "width"][axis];
-                cx.mistake(format!("{name}: the window reaches over {reach}, but the padded {axis} is only {padded} (input {})", input.describe()));
+                cx.mistake(format!(
+                    "{name}: the window reaches over {reach}, but the padded {axis} is only {padded} (input {})",
+                    input.describe()
+                ));
                 return None;
             };
             sample.push(room / self.stride[axis] + 1);

@@ -60,7 +60,9 @@ impl OpRule for Linear {
                 gradients[i] = product(&mut r, &inputs[i], &incoming);
             }
         }
+        r.returned();
         if self.bias && needs[2] {
+            // The formula of the bias is the gradient itself: the engine sums it over the rows.
             let sum = Reduction::new(&incoming, &[true, false], incoming.dtype).run(&mut r, cx.gpu);
             gradients[2] = Gradient::New(sum, inputs[2].like());
         }

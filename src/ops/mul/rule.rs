@@ -33,6 +33,7 @@ impl OpRule for Mul {
         // Formulas run by name: `other` before `self`. The engine fits both afterwards.
         let right = needs[1].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
         let left = needs[0].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
+        r.returned();
         let gradients =
             [left, right].into_iter().zip(inputs).map(|(raw, input)| raw.map_or(Gradient::None, |raw| r.fit(cx.gpu, raw, input))).collect();
         r.backward(gradients)

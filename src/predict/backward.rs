@@ -1,0 +1,149 @@
+//! Autograd's engine: nodes in reverse order of their making, gradients summed where paths meet, and parameters' gradients.
+//!
+//! PyTorch's order for one node: open what it kept, run its formulas, fit the gradients, let go of the incoming gradient and then of
+//! what was kept, and only then hand the gradients on. A parameter's gradient is taken in at once.
+
+use super::graph::{Edge, Gradient, Kept, NO_NODE, NodeId};
+use super::listener::Pass;
+use super::machine::{Machine, Thread, Variable};
+use super::program::{Compiled, Layout, Outgoing};
+use super::storage::{Attempt, Id, NONE};
+use crate::meta::TensorMeta;
+use crate::ops::Effect;
+use crate::ops::rule::promote;
+use crate::record::Category;
+
+/// A gradient that a node hands on.
+struct Handed {
+    gradient: Gradient,
+    /// Whether it is the very tensor that came in, which another path may hold too.
+    same: bool,
+}
+
+impl Machine<'_, '_> {
+    /// `loss.backward()`, the loss a scalar that lies as `layout`.
+    pub(super) fn backward(&mut self, program: &Compiled<'_>, loss: Variable, layout: &Layout) -> Attempt {
+        let root = self.root_gradient(layout)?;
+        self.storages.hold(root);
+        self.backward_from(program, loss, Gradient { storage: root, layout: Layout::clone(layout) })?;
+        self.storages.release(root);
+        Ok(())
+    }
+
+    /// The gradient that backward begins with, which the script holds until backward returns.
+    pub(super) fn root_gradient(&mut self, layout: &Layout) -> Attempt<Id> {
+        self.storages.begin(Pass::Backward, None, "ones_like", Category::Activations);
+        self.storages.alloc(layout.bytes())
+    }
+
+    /// Everything that follows from a gradient of `tensor`.
+    pub(super) fn backward_from(&mut self, program: &Compiled<'_>, tensor: Variable, gradient: Gradient) -> Attempt {
+        assert!(tensor.node != NO_NODE, "a loss that is trained on depends on a parameter");
+        self.graph.node(tensor.node).incoming[tensor.output as usize] = Some(gradient);
+        let tape = std::mem::take(&mut self.graph.tape);
+        for &(id, sequence) in tape.iter().rev() {
+            let node = self.graph.node(id);
+            if node.sequence == sequence && node.incoming.iter().any(Option::is_some) {
+                self.visit(program, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, program: &Compiled<'_>, id: NodeId) -> Attempt {
+        let node = self.graph.node(id);
+        let op = &program.ops[node.op as usize];
+        let incoming = std::mem::take(&mut node.incoming);
+        let mut opened = self.open(program, id)?;
+        let recipe = op.backward(self.gpu, &incoming);
+        self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
+        for &effect in &recipe.effects {
+            if effect == Effect::Returned {
+                opened.drain(..).for_each(|s| self.storages.release(s));
+            } else {
+                self.perform(effect, Thread::Backward)?;
+            }
+        }
+        let handed: Vec<Option<Handed>> = recipe.gradients.iter().map(|g| self.hand(g, &incoming)).collect();
+        self.end_recipe();
+        opened.into_iter().chain(incoming.into_iter().flatten().map(|g| g.storage)).for_each(|s| self.storages.release(s));
+        self.graph.release_kept(id, &mut self.storages, &mut self.frames);
+        for (i, handed) in handed.into_iter().enumerate() {
+            let Some(handed) = handed else { continue };
+            match self.graph.node(id).edges[i] {
+                Edge::None => self.storages.release(handed.gradient.storage),
+                Edge::Leaf(parameter) => self.take_in(program, parameter, handed)?,
+                Edge::Node(to, output) => self.add_up(to, output, handed.gradient)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens what a node kept; what comes out of a checkpointed region is the caller's to hold.
+    fn open(&mut self, program: &Compiled<'_>, id: NodeId) -> Attempt<Vec<Id>> {
+        let mut opened = Vec::new();
+        for i in 0..self.graph.node(id).kept.len() {
+            if let Kept::Packed(frame, packed) = self.graph.node(id).kept[i] {
+                if !self.frames.get(frame).is_recomputed {
+                    self.recompute(program, frame)?;
+                }
+                opened.push(self.frames.take(frame, packed));
+            }
+        }
+        Ok(opened)
+    }
+
+    fn hand(&mut self, gradient: &Outgoing, incoming: &[Option<Gradient>]) -> Option<Handed> {
+        let of = |n: usize| incoming[n].as_ref().expect("a rule passes on only what came in");
+        let (storage, layout, same) = match gradient {
+            Outgoing::None => return None,
+            Outgoing::New(slot, layout) => (std::mem::replace(&mut self.slots[*slot], NONE), layout, false),
+            Outgoing::Same(n) => (self.storages.hold(of(*n).storage), &of(*n).layout, true),
+            Outgoing::View(n, layout) => (self.storages.hold(of(*n).storage), layout, false),
+        };
+        Some(Handed { gradient: Gradient { storage, layout: Layout::clone(layout) }, same })
+    }
+
+    /// A parameter takes a gradient in: the first one is its own from now on if nobody else has the tensor and it lies as the
+    /// parameter does, and is cloned if not; later ones are added to it in place.
+    fn take_in(&mut self, program: &Compiled<'_>, parameter: u32, handed: Handed) -> Attempt {
+        let Handed { gradient: Gradient { storage, layout }, same } = handed;
+        let (index, meta) = (parameter as usize, &program.program.values[parameter as usize]);
+        if self.gradients[index] != NONE {
+            self.storages.release(storage);
+        } else if lies_as(&layout, meta) && (!same || self.storages.is_unique(storage)) {
+            self.gradients[index] = storage;
+            self.storages.becomes(storage, Category::Gradients);
+        } else {
+            self.storages.begin(Pass::Accumulate, None, "clone", Category::Gradients);
+            self.gradients[index] = self.storages.alloc(meta.bytes())?;
+            self.storages.release(storage);
+        }
+        Ok(())
+    }
+
+    /// A gradient joins others on its way to a node: added in place to what is there, if that is dense and nobody else has it.
+    fn add_up(&mut self, to: NodeId, output: u32, gradient: Gradient) -> Attempt {
+        let Some(present) = self.graph.node(to).incoming[output as usize].take() else {
+            self.graph.node(to).incoming[output as usize] = Some(gradient);
+            return Ok(());
+        };
+        let sum = if present.layout.is_dense() && self.storages.is_unique(present.storage) {
+            present
+        } else {
+            let meta = present.layout.with_dtype(promote(present.layout.dtype, gradient.layout.dtype));
+            self.storages.begin(Pass::Accumulate, None, "add", Category::Activations);
+            let storage = self.storages.alloc(meta.bytes())?;
+            self.storages.release(present.storage);
+            Gradient { storage, layout: Layout::new(meta) }
+        };
+        self.storages.release(gradient.storage);
+        self.graph.node(to).incoming[output as usize] = Some(sum);
+        Ok(())
+    }
+}
+
+/// Whether a gradient's elements lie as a contiguous parameter's do.
+fn lies_as(gradient: &TensorMeta, parameter: &TensorMeta) -> bool {
+    gradient.shape == parameter.shape && gradient.is_contiguous()
+}

@@ -1,0 +1,96 @@
+//! Checkpointed regions as backward sees them: what a region's frame holds (its argument), how many tensors the region packed, and
+//! those of them that were recomputed and not yet taken.
+//!
+//! PyTorch's rules (`torch/utils/checkpoint.py`, non-reentrant): inside a region nothing is kept but placeholders; a nested region
+//! packs its argument with the region around it, behind a tensor of no elements. The first placeholder that backward opens reruns
+//! the region up to its last pack.
+//!
+//! Invariant: a frame dies with its last placeholder, and its argument with it.
+
+use super::storage::{Id, NONE, Storages};
+
+/// A frame, by number.
+pub(super) type FrameId = u32;
+
+/// Where a region's argument is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Argument {
+    /// In a storage that the frame holds.
+    Storage(Id),
+    /// Packed with the region around, as its n-th tensor.
+    Packed(FrameId, u32),
+}
+
+/// One passage through a region.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) region: u32,
+    pub(super) argument: Argument,
+    /// Tensors packed.
+    pub(super) packed: u32,
+    pub(super) is_recomputed: bool,
+    /// Recomputed and not yet taken, by the order of packing.
+    pub(super) recomputed: Vec<Id>,
+    holders: u32,
+}
+
+/// All frames.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    frames: Vec<Frame>,
+    vacant: Vec<FrameId>,
+}
+
+impl Frames {
+    /// A frame that the running region holds.
+    pub(super) fn add(&mut self, region: u32, argument: Argument) -> FrameId {
+        let frame = Frame { region, argument, packed: 0, is_recomputed: false, recomputed: Vec::new(), holders: 1 };
+        if let Some(id) = self.vacant.pop() {
+            self.frames[id as usize] = frame;
+            return id;
+        }
+        self.frames.push(frame);
+        FrameId::try_from(self.frames.len() - 1).expect("fewer frames than 2^32 are alive at once")
+    }
+
+    pub(super) fn get(&mut self, id: FrameId) -> &mut Frame {
+        &mut self.frames[id as usize]
+    }
+
+    /// The region packs another tensor, whose placeholder holds the frame. Returns its number.
+    pub(super) fn pack(&mut self, id: FrameId) -> u32 {
+        let frame = self.get(id);
+        frame.packed += 1;
+        frame.holders += 1;
+        frame.packed - 1
+    }
+
+    /// A tensor without memory is packed and nobody will ask for it.
+    pub(super) fn pack_nothing(&mut self, id: FrameId) {
+        self.get(id).packed += 1;
+    }
+
+    /// A placeholder is gone, or the region has ended.
+    pub(super) fn release(&mut self, mut id: FrameId, storages: &mut Storages<'_>) {
+        loop {
+            let frame = &mut self.frames[id as usize];
+            frame.holders -= 1;
+            if frame.holders > 0 {
+                return;
+            }
+            for storage in frame.recomputed.drain(..).filter(|&s| s != NONE) {
+                storages.release(storage);
+            }
+            self.vacant.push(id);
+            match self.frames[id as usize].argument {
+                Argument::Storage(storage) => return storages.release(storage),
+                Argument::Packed(around, _) => id = around,
+            }
+        }
+    }
+
+    /// Backward opens a placeholder of a region that was recomputed: whoever takes the storage holds it.
+    pub(super) fn take(&mut self, id: FrameId, packed: u32) -> Id {
+        std::mem::replace(&mut self.get(id).recomputed[packed as usize], NONE)
+    }
+}

@@ -1,0 +1,154 @@
+//! What autograd holds: nodes that hold what was kept for backward and the nodes that made their inputs, and gradients on their way.
+//! A tensor holds the node that made it, so whoever keeps an output alive keeps its whole graph.
+//!
+//! Invariant: a node dies when neither a tensor nor a later node holds it; what it kept dies with it, unless backward came first.
+
+use super::checkpoint::{FrameId, Frames};
+use super::machine::Variable;
+use super::program::{Layout, OpId};
+use super::storage::{Id, Storages};
+
+/// A node, by number.
+pub(super) type NodeId = u32;
+/// No node: a tensor that requires no gradient, or a leaf.
+pub(super) const NO_NODE: NodeId = NodeId::MAX;
+
+/// Where the gradient of an input goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge {
+    /// Nowhere.
+    None,
+    /// To a parameter, by its number in the state.
+    Leaf(u32),
+    /// To an output of a node.
+    Node(NodeId, u32),
+}
+
+/// What a node keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// A storage that it holds.
+    Storage(Id),
+    /// The n-th tensor that a checkpointed region packed: held by nobody until it is recomputed.
+    Packed(FrameId, u32),
+}
+
+/// A gradient: a tensor of its own in a storage that it holds.
+#[derive(Debug, Clone)]
+pub(super) struct Gradient {
+    pub(super) storage: Id,
+    pub(super) layout: Layout,
+}
+
+/// A node of the graph.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) op: OpId,
+    /// Counts up over all nodes: tells one node from another that has its number later.
+    pub(super) sequence: u64,
+    holders: u32,
+    pub(super) edges: Vec<Edge>,
+    pub(super) kept: Vec<Kept>,
+    /// Gradients that have come in, one an output.
+    pub(super) incoming: Vec<Option<Gradient>>,
+}
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+    vacant: Vec<NodeId>,
+    sequence: u64,
+    /// The nodes of the micro-step under way, in order.
+    pub(super) tape: Vec<(NodeId, u64)>,
+    /// Nodes that nobody holds any more, on their way out.
+    dying: Vec<NodeId>,
+}
+
+impl Graph {
+    /// A node that nobody holds yet, for an operator with that many outputs. Edges and kept tensors are the caller's to add.
+    pub(super) fn add(&mut self, op: OpId, outputs: usize) -> NodeId {
+        self.sequence += 1;
+        let id = if let Some(id) = self.vacant.pop() {
+            id
+        } else {
+            self.nodes.push(Node { op, sequence: 0, holders: 0, edges: Vec::new(), kept: Vec::new(), incoming: Vec::new() });
+            NodeId::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32 are alive at once")
+        };
+        let node = &mut self.nodes[id as usize];
+        node.op = op;
+        node.sequence = self.sequence;
+        node.incoming.resize_with(outputs, || None);
+        self.tape.push((id, self.sequence));
+        id
+    }
+
+    /// The node of a sum outside all programs, whose gradient nobody asks for: it only holds what it adds.
+    pub(super) fn join(&mut self, terms: [Variable; 2]) -> NodeId {
+        let id = self.add(OpId::MAX, 1);
+        for term in terms.into_iter().filter(|t| t.node != NO_NODE) {
+            self.connect(id, Edge::Node(term.node, term.output));
+        }
+        self.hold(id)
+    }
+
+    pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id as usize]
+    }
+
+    /// One more holder, if there is a node.
+    pub(super) fn hold(&mut self, id: NodeId) -> NodeId {
+        if id != NO_NODE {
+            self.nodes[id as usize].holders += 1;
+        }
+        id
+    }
+
+    /// An edge from a node to the tensor that `id` made, which the node holds from now on.
+    pub(super) fn connect(&mut self, from: NodeId, edge: Edge) {
+        if let Edge::Node(to, _) = edge {
+            self.hold(to);
+        }
+        self.nodes[from as usize].edges.push(edge);
+    }
+
+    /// One holder fewer. Where it was the last, the node dies, and so does whatever only it held.
+    pub(super) fn release(&mut self, id: NodeId, storages: &mut Storages<'_>, frames: &mut Frames) {
+        if id == NO_NODE || !self.loses_last_holder(id) {
+            return;
+        }
+        self.dying.push(id);
+        while let Some(id) = self.dying.pop() {
+            self.release_kept(id, storages, frames);
+            let mut edges = std::mem::take(&mut self.nodes[id as usize].edges);
+            for edge in edges.drain(..) {
+                if let Edge::Node(to, _) = edge
+                    && self.loses_last_holder(to)
+                {
+                    self.dying.push(to);
+                }
+            }
+            self.nodes[id as usize].edges = edges;
+            self.nodes[id as usize].incoming.clear();
+            self.vacant.push(id);
+        }
+    }
+
+    fn loses_last_holder(&mut self, id: NodeId) -> bool {
+        let node = &mut self.nodes[id as usize];
+        node.holders -= 1;
+        node.holders == 0
+    }
+
+    /// A node lets go of what it kept for backward.
+    pub(super) fn release_kept(&mut self, id: NodeId, storages: &mut Storages<'_>, frames: &mut Frames) {
+        let mut kept = std::mem::take(&mut self.nodes[id as usize].kept);
+        for k in kept.drain(..) {
+            match k {
+                Kept::Storage(storage) => storages.release(storage),
+                Kept::Packed(frame, _) => frames.release(frame, storages),
+            }
+        }
+        self.nodes[id as usize].kept = kept;
+    }
+}

@@ -1,0 +1,356 @@
+//! Running operators forward: variables, what autograd packs on the way, and regions that are run again for backward.
+//!
+//! Invariant: every storage that a recipe makes ends with a holder, a variable, a node or a frame, or is freed by the time the
+//! operator returns.
+
+use std::ops::Range;
+
+use super::checkpoint::{Argument, FrameId, Frames};
+use super::graph::{Edge, Graph, Kept, NO_NODE, NodeId};
+use super::listener::Pass;
+use super::program::{Compiled, Instruction, OpId};
+use super::storage::{Attempt, Id, NONE, Storages};
+use crate::gpu::Gpu;
+use crate::model::ValueId;
+use crate::ops::{Effect, Library, Output, Saved};
+use crate::record::Category;
+
+/// A variable's tensor: it holds its storage, and the node that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Variable {
+    pub(super) storage: Id,
+    pub(super) node: NodeId,
+    /// Which of the node's outputs it is.
+    pub(super) output: u32,
+}
+
+impl Variable {
+    /// A variable that is not bound.
+    pub(super) const UNBOUND: Self = Self { storage: NONE, node: NO_NODE, output: 0 };
+}
+
+/// The variables of one run: of a whole program, or of a region that is run again.
+#[derive(Debug)]
+pub(super) struct Scope {
+    first: usize,
+    variables: Vec<Variable>,
+    /// A region's argument is a variable of the caller's, which outlives the run.
+    argument: Option<(ValueId, Id)>,
+}
+
+impl Scope {
+    /// Variables for the values of that range.
+    pub(super) fn new(values: Range<usize>, argument: Option<(ValueId, Id)>) -> Self {
+        Self { first: values.start, variables: vec![Variable::UNBOUND; values.len()], argument }
+    }
+
+    fn slot(&mut self, value: ValueId) -> &mut Variable {
+        &mut self.variables[value.0 as usize - self.first]
+    }
+
+    /// Binds a variable for the first time.
+    pub(super) fn bind(&mut self, value: ValueId, variable: Variable) {
+        *self.slot(value) = variable;
+    }
+
+    /// The variable, unbound from now on.
+    pub(super) fn take(&mut self, value: ValueId) -> Variable {
+        std::mem::replace(self.slot(value), Variable::UNBOUND)
+    }
+}
+
+/// A thread, each with library handles of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thread {
+    Main,
+    /// Autograd's.
+    Backward,
+}
+
+/// What becomes of the tensors that autograd packs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Nodes keep them.
+    Plain,
+    /// Nodes keep placeholders; the frame counts.
+    Region(FrameId),
+    /// The frame takes them; the run ends with the last.
+    Recompute(FrameId),
+    /// Nobody: a region inside one that is run again.
+    Discard,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Finished,
+    /// Everything that backward needs has been packed again.
+    Stopped,
+}
+
+/// The predictor's machine: what is held where, and by whom.
+pub(super) struct Machine<'l, 'g> {
+    pub(super) storages: Storages<'l>,
+    pub(super) graph: Graph,
+    pub(super) frames: Frames,
+    pub(super) gpu: &'g Gpu,
+    /// Parameters and buffers.
+    pub(super) state: Vec<Id>,
+    /// Gradients of parameters, by their number in the state.
+    pub(super) gradients: Vec<Id>,
+    /// By thread and library.
+    workspaces: [[Id; 2]; 2],
+    /// The slots of the running recipe.
+    pub(super) slots: Vec<Id>,
+}
+
+impl<'l, 'g> Machine<'l, 'g> {
+    pub(super) fn new(storages: Storages<'l>, gpu: &'g Gpu) -> Self {
+        Self {
+            storages,
+            graph: Graph::default(),
+            frames: Frames::default(),
+            gpu,
+            state: Vec::new(),
+            gradients: Vec::new(),
+            workspaces: [[NONE; 2]; 2],
+            slots: Vec::new(),
+        }
+    }
+
+    /// Another holder of a variable's tensor.
+    pub(super) fn hold(&mut self, variable: Variable) -> Variable {
+        self.storages.hold(variable.storage);
+        self.graph.hold(variable.node);
+        variable
+    }
+
+    /// A variable lets go of its tensor, if it has one.
+    pub(super) fn release(&mut self, variable: Variable) {
+        if variable.storage != NONE {
+            self.storages.release(variable.storage);
+            self.graph.release(variable.node, &mut self.storages, &mut self.frames);
+        }
+    }
+
+    /// All variables of a scope go.
+    pub(super) fn close(&mut self, scope: &mut Scope) {
+        for variable in std::mem::take(&mut scope.variables) {
+            self.release(variable);
+        }
+    }
+
+    /// What a value's variable holds now.
+    pub(super) fn variable(&self, scope: &Scope, value: ValueId) -> Variable {
+        let index = value.0 as usize;
+        if let Some(&storage) = self.state.get(index) {
+            return Variable { storage, ..Variable::UNBOUND };
+        }
+        match scope.argument {
+            Some((argument, storage)) if argument == value => Variable { storage, ..Variable::UNBOUND },
+            _ => scope.variables[index - scope.first],
+        }
+    }
+
+    /// Runs a part of a program with a tape, or without one where nothing requires a gradient.
+    pub(super) fn forward(&mut self, program: &Compiled<'_>, instructions: Range<usize>, scope: &mut Scope) -> Attempt {
+        self.execute(program, instructions, scope, Mode::Plain, Thread::Main).map(|_| ())
+    }
+
+    /// Runs a region again, and before it those around it, so that what it packed can be opened.
+    pub(super) fn recompute(&mut self, program: &Compiled<'_>, frame: FrameId) -> Attempt {
+        let mut chain = Vec::new();
+        let mut next = Some(frame);
+        while let Some(frame) = next.filter(|&f| !self.frames.get(f).is_recomputed) {
+            chain.push(frame);
+            next = match self.frames.get(frame).argument {
+                Argument::Packed(around, _) => Some(around),
+                Argument::Storage(_) => None,
+            };
+        }
+        for frame in chain.into_iter().rev() {
+            let argument = match self.frames.get(frame).argument {
+                Argument::Storage(storage) => self.storages.hold(storage),
+                Argument::Packed(around, packed) => self.frames.take(around, packed),
+            };
+            let region = &program.regions[self.frames.get(frame).region as usize];
+            let mut scope = Scope::new(region.values.clone(), Some((region.input, argument)));
+            self.execute(program, region.instructions.clone(), &mut scope, Mode::Recompute(frame), Thread::Backward)?;
+            self.close(&mut scope);
+            self.storages.release(argument);
+            self.frames.get(frame).is_recomputed = true;
+        }
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        program: &Compiled<'_>,
+        instructions: Range<usize>,
+        scope: &mut Scope,
+        mode: Mode,
+        thread: Thread,
+    ) -> Attempt<Flow> {
+        let mut mode = mode;
+        let mut around = Vec::new();
+        for &instruction in &program.instructions[instructions] {
+            match instruction {
+                Instruction::Run(op) => {
+                    if self.run(program, op, scope, mode, thread)? == Flow::Stopped {
+                        return Ok(Flow::Stopped);
+                    }
+                }
+                Instruction::Drop(value) => {
+                    let variable = scope.take(value);
+                    self.release(variable);
+                }
+                Instruction::Enter(region) => {
+                    let argument = self.variable(scope, program.regions[region as usize].input).storage;
+                    let Some(inside) = self.enter(region, argument, mode) else { return Ok(Flow::Stopped) };
+                    around.push(std::mem::replace(&mut mode, inside));
+                }
+                Instruction::Leave => {
+                    if let Mode::Region(frame) = mode {
+                        self.frames.release(frame, &mut self.storages);
+                    }
+                    mode = around.pop().expect("what is left was entered");
+                }
+            }
+        }
+        Ok(Flow::Finished)
+    }
+
+    /// The mode inside a region; `None` where packing its argument was all that was left to do.
+    fn enter(&mut self, region: u32, argument: Id, around: Mode) -> Option<Mode> {
+        match around {
+            Mode::Plain => {
+                let held = self.storages.hold(argument);
+                Some(Mode::Region(self.frames.add(region, Argument::Storage(held))))
+            }
+            Mode::Region(frame) => {
+                self.frames.pack_nothing(frame);
+                let packed = self.frames.pack(frame);
+                Some(Mode::Region(self.frames.add(region, Argument::Packed(frame, packed))))
+            }
+            Mode::Recompute(frame) => {
+                self.frames.get(frame).recomputed.push(NONE);
+                (self.pack_again(frame, argument) == Flow::Finished).then_some(Mode::Discard)
+            }
+            Mode::Discard => Some(Mode::Discard),
+        }
+    }
+
+    fn pack_again(&mut self, frame: FrameId, storage: Id) -> Flow {
+        let held = self.storages.hold(storage);
+        let frame = self.frames.get(frame);
+        frame.recomputed.push(held);
+        if frame.recomputed.len() == frame.packed as usize { Flow::Stopped } else { Flow::Finished }
+    }
+
+    fn run(&mut self, program: &Compiled<'_>, id: OpId, scope: &mut Scope, mode: Mode, thread: Thread) -> Attempt<Flow> {
+        let op = &program.ops[id as usize];
+        let pass = if thread == Thread::Main { Pass::Forward } else { Pass::Recompute };
+        self.storages.begin(pass, Some(op.layer), op.name, Category::Activations);
+        let records = op.is_node && matches!(mode, Mode::Plain | Mode::Region(_));
+        let node = if records { self.node(program, id, scope) } else { NO_NODE };
+        for &effect in &op.forward {
+            let Effect::Keep(saved) = effect else {
+                self.perform(effect, thread)?;
+                continue;
+            };
+            let input = |i: usize| self.variable(scope, op.inputs[i]).storage;
+            let storage = match saved {
+                Saved::Input(i) => input(i),
+                Saved::Slot(slot) => self.slots[slot],
+                Saved::Output(i) => match op.results[i] {
+                    Output::New(slot, _) => self.slots[slot],
+                    Output::View(i, _) | Output::InPlace(i, _) => input(i),
+                },
+            };
+            let kept = match mode {
+                Mode::Plain => Kept::Storage(self.storages.hold(storage)),
+                Mode::Region(frame) => Kept::Packed(frame, self.frames.pack(frame)),
+                Mode::Recompute(frame) => {
+                    if self.pack_again(frame, storage) == Flow::Stopped {
+                        self.end_recipe();
+                        return Ok(Flow::Stopped);
+                    }
+                    continue;
+                }
+                Mode::Discard => continue,
+            };
+            self.graph.node(node).kept.push(kept);
+        }
+        for (output, (&value, result)) in (0..).zip(op.outputs.iter().zip(&op.results)) {
+            let storage = match *result {
+                Output::New(slot, _) => std::mem::replace(&mut self.slots[slot], NONE),
+                Output::View(i, _) | Output::InPlace(i, _) => {
+                    let storage = self.variable(scope, op.inputs[i]).storage;
+                    self.storages.hold(storage)
+                }
+            };
+            let node = if program.requires[value.0 as usize] { self.graph.hold(node) } else { NO_NODE };
+            scope.bind(value, Variable { storage, node, output });
+        }
+        self.end_recipe();
+        Ok(Flow::Finished)
+    }
+
+    /// A node for an operator, with edges to what made its inputs.
+    fn node(&mut self, program: &Compiled<'_>, id: OpId, scope: &Scope) -> NodeId {
+        let op = &program.ops[id as usize];
+        let node = self.graph.add(id, op.outputs.len());
+        for (&value, &needed) in op.inputs.iter().zip(&op.needs) {
+            let edge = if !needed {
+                Edge::None
+            } else if (value.0 as usize) < self.state.len() {
+                Edge::Leaf(value.0)
+            } else {
+                let variable = self.variable(scope, value);
+                Edge::Node(variable.node, variable.output)
+            };
+            self.graph.connect(node, edge);
+        }
+        node
+    }
+
+    /// An effect on slots and workspaces.
+    #[inline]
+    pub(super) fn perform(&mut self, effect: Effect, thread: Thread) -> Attempt {
+        match effect {
+            Effect::Alloc { slot, bytes } => {
+                let storage = self.storages.alloc_slot(bytes, slot)?;
+                debug_assert_eq!(slot, self.slots.len(), "recipes number their slots as they come");
+                self.slots.push(storage);
+            }
+            Effect::Free(slot) => {
+                let storage = std::mem::replace(&mut self.slots[slot], NONE);
+                self.storages.release(storage);
+            }
+            Effect::Library(library) => self.workspace(library, thread)?,
+            Effect::Keep(_) | Effect::Returned => {}
+        }
+        Ok(())
+    }
+
+    /// A recipe has run: what it still holds and nobody took dies.
+    pub(super) fn end_recipe(&mut self) {
+        let mut slots = std::mem::take(&mut self.slots);
+        for storage in slots.drain(..).filter(|&s| s != NONE) {
+            self.storages.release(storage);
+        }
+        self.slots = slots;
+    }
+
+    /// The workspace of a thread's library handle, taken at its first use and never given back.
+    fn workspace(&mut self, library: Library, thread: Thread) -> Attempt {
+        if library == Library::CublasLt {
+            self.workspace(Library::Cublas, thread)?;
+        }
+        let (t, l) = (thread as usize, library as usize);
+        if self.workspaces[t][l] == NONE {
+            self.workspaces[t][l] = self.storages.alloc_workspace(library.workspace_bytes(self.gpu), library)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Memory from shapes alone: an interpreter of the plan's rules. It knows no device, no tensor and no kernel, and shares with the
+//! executor only what both are told: the plan, the rules of the GPU and the allocator's policy. Everything else, what is kept, freed
+//! and scratched, in which order, it accounts for on its own, so that prediction and measurement can disagree.
+//!
+//! Reading order: [`listener`] (what it tells while it runs), `storage` (who holds what), `program` (a plan made ready to run),
+//! `graph` and `checkpoint` (what autograd holds), `machine` (forward), `backward`, `scaler`, `training` (the reference loop),
+//! `script` (`[allocations]` files).
+
+pub mod listener;
+
+mod backward;
+mod checkpoint;
+mod graph;
+mod machine;
+mod program;
+mod scaler;
+mod script;
+mod storage;
+mod training;
+
+pub use listener::{Happening, Listener, Origin, Pass};
+
+use crate::alloc::AllocatorConfig;
+use crate::gpu::Gpu;
+use crate::model::Work;
+use crate::record::Predicted;
+
+/// The rows of one case: what each phase will hold, and the phase in which memory will run out, if it will.
+#[must_use]
+pub fn predict(work: &Work, gpu: &Gpu, config: AllocatorConfig) -> Vec<Predicted> {
+    predict_with(work, gpu, config, None)
+}
+
+/// As [`predict`], telling a listener of everything that is allocated and freed on the way.
+#[must_use]
+pub fn predict_with(work: &Work, gpu: &Gpu, config: AllocatorConfig, listener: Option<&mut dyn Listener>) -> Vec<Predicted> {
+    let storages = storage::Storages::new(gpu, config, listener);
+    match work {
+        Work::Train(plan) => training::run(plan, gpu, storages),
+        Work::Script(script) => script::run(script, storages),
+    }
+}

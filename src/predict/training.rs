@@ -1,0 +1,242 @@
+//! The reference loop: what the script's variables hold, phase by phase. A variable lives until it is bound anew, so that the new
+//! tensor exists before the old one dies.
+
+use super::listener::Pass;
+use super::machine::{Machine, Scope, Thread, Variable};
+use super::program::{Compiled, Layout, Span};
+use super::scaler::Scaler;
+use super::storage::{Attempt, Id, NONE, Storages};
+use crate::gpu::Gpu;
+use crate::meta::TensorMeta;
+use crate::model::{KeepLoss, Plan, StateKind};
+use crate::ops::Effect;
+use crate::optim::{Implementation, Optimizer, StepRecipe};
+use crate::record::{At, Category, Phase, Predicted, Status};
+
+/// Runs a plan to its end or to the phase in which memory runs out.
+pub(super) fn run(plan: &Plan, gpu: &Gpu, storages: Storages<'_>) -> Vec<Predicted> {
+    let parameters = plan.state.iter().filter(|s| s.kind == StateKind::Parameter).map(|s| s.meta.clone()).collect();
+    let mut training = Training {
+        plan,
+        machine: Machine::new(storages, gpu),
+        at: At { step: 0, micro_step: 0, phase: Phase::Model },
+        input: NONE,
+        target: NONE,
+        output: Variable::UNBOUND,
+        loss: Variable::UNBOUND,
+        total: Variable::UNBOUND,
+        parameters,
+        scaler: Scaler::new(),
+    };
+    if training.run().is_err() {
+        training.machine.storages.row(training.at, Status::Oom);
+    }
+    training.machine.storages.finish()
+}
+
+struct Training<'p, 'l, 'g> {
+    plan: &'p Plan,
+    machine: Machine<'l, 'g>,
+    /// The phase under way.
+    at: At,
+    input: Id,
+    target: Id,
+    output: Variable,
+    loss: Variable,
+    total: Variable,
+    /// Shapes of the parameters, as the optimizer knows them.
+    parameters: Vec<TensorMeta>,
+    scaler: Scaler,
+}
+
+impl<'p> Training<'p, '_, '_> {
+    fn run(&mut self) -> Attempt {
+        let settings = &self.plan.settings;
+        self.move_model()?;
+        self.at = At { step: 1, micro_step: 1, phase: Phase::Input };
+        if let Some(optimizer) = settings.optimizer.filter(|_| settings.trains()) {
+            let recipe = optimizer.rule().construct(&self.parameters);
+            self.optimize(&optimizer, &recipe)?;
+        }
+        let mut current: Option<(usize, Compiled<'p>)> = None;
+        for step in 1..=settings.steps {
+            let index = self.plan.schedule[usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.plan.schedule.len() - 1)];
+            if current.as_ref().is_none_or(|(i, _)| *i != index) {
+                let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.gpu, !settings.no_grad);
+                current = Some((index, program));
+            }
+            let (_, program) = current.as_ref().expect("it was just made");
+            for micro_step in 1..=settings.accumulation_steps {
+                self.at = At { step, micro_step, phase: Phase::Input };
+                self.micro_step(program)?;
+            }
+            self.end_step(step)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        self.at.phase = phase;
+    }
+
+    fn row(&mut self) {
+        self.machine.storages.row(self.at, Status::Ok);
+    }
+
+    fn move_model(&mut self) -> Attempt {
+        for state in &self.plan.state {
+            let category = match state.kind {
+                StateKind::Parameter => Category::Parameters,
+                StateKind::Buffer => Category::Buffers,
+            };
+            self.machine.storages.begin(Pass::Copy, Some(state.layer), "to", category);
+            let storage = self.machine.storages.alloc(state.meta.bytes())?;
+            self.machine.state.push(storage);
+        }
+        self.machine.gradients = vec![NONE; self.machine.state.len()];
+        self.row();
+        Ok(())
+    }
+
+    fn micro_step(&mut self, program: &Compiled<'p>) -> Attempt {
+        let settings = &self.plan.settings;
+        let values = &program.program.values;
+        self.machine.graph.tape.clear();
+        let mut scope = Scope::new(self.machine.state.len()..values.len(), None);
+        self.machine.storages.begin(Pass::Copy, None, "to", Category::Inputs);
+        let (input, target) = (program.program.input, program.program.target);
+        rebind(&mut self.machine.storages, &mut self.input, values[input.0 as usize].bytes())?;
+        scope.bind(input, Variable { storage: self.machine.storages.hold(self.input), ..Variable::UNBOUND });
+        if let Some(target) = target {
+            rebind(&mut self.machine.storages, &mut self.target, values[target.0 as usize].bytes())?;
+            scope.bind(target, Variable { storage: self.machine.storages.hold(self.target), ..Variable::UNBOUND });
+        }
+        self.row();
+
+        self.begin(Phase::Forward);
+        self.machine.forward(program, program.forward.instructions.clone(), &mut scope)?;
+        self.output = self.bind_result(self.output, &program.forward, &scope);
+        self.row();
+
+        self.begin(Phase::Loss);
+        let mut result = None;
+        if let Some(criterion) = &program.criterion {
+            self.machine.forward(program, criterion.instructions.clone(), &mut scope)?;
+            self.loss = self.bind_result(self.loss, criterion, &scope);
+            result = Some(criterion.result);
+        }
+        for &value in &program.program.autocast_cache {
+            let cast = scope.take(value);
+            self.machine.release(cast);
+        }
+        if let Some(divide) = &program.divide {
+            self.machine.forward(program, divide.instructions.clone(), &mut scope)?;
+            self.loss = self.bind_result(self.loss, divide, &scope);
+            if let Some(undivided) = result.replace(divide.result) {
+                let undivided = scope.take(undivided);
+                self.machine.release(undivided);
+            }
+        }
+        self.machine.close(&mut scope);
+        if settings.no_grad {
+            return Ok(());
+        }
+        self.row();
+
+        let layout = Layout::new(values[result.expect("there is a loss outside inference").0 as usize].clone());
+        if settings.trains() {
+            self.begin(Phase::Backward);
+        }
+        self.keep_loss(&layout)?;
+        if settings.trains() {
+            if settings.has_scaler() {
+                self.scaler.backward(&mut self.machine, program, self.loss, &layout)?;
+            } else {
+                self.machine.backward(program, self.loss, &layout)?;
+            }
+            self.row();
+        }
+        Ok(())
+    }
+
+    /// `variable = body(…)`: the old tensor dies once the new one exists.
+    fn bind_result(&mut self, variable: Variable, body: &Span, scope: &Scope) -> Variable {
+        let new = self.machine.variable(scope, body.result);
+        let new = self.machine.hold(new);
+        self.machine.release(variable);
+        new
+    }
+
+    fn keep_loss(&mut self, layout: &Layout) -> Attempt {
+        match self.plan.settings.keep_loss {
+            KeepLoss::None | KeepLoss::Item => {}
+            KeepLoss::List => {
+                // Nobody ever lets go of it.
+                self.machine.hold(self.loss);
+            }
+            KeepLoss::Total if self.total == Variable::UNBOUND => self.total = self.machine.hold(self.loss),
+            KeepLoss::Total => {
+                self.machine.storages.begin(Pass::Forward, None, "add", Category::Activations);
+                let storage = self.machine.storages.alloc(layout.bytes())?;
+                let node = self.machine.graph.join([self.total, self.loss]);
+                let sum = Variable { storage, node, output: 0 };
+                let old = std::mem::replace(&mut self.total, sum);
+                self.machine.release(old);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_step(&mut self, step: u64) -> Attempt {
+        let settings = &self.plan.settings;
+        if let Some(optimizer) = settings.optimizer.filter(|_| settings.trains()) {
+            self.begin(Phase::Optimizer);
+            let scaled = settings.has_scaler();
+            if scaled {
+                self.scaler.before_step(&mut self.machine, optimizer.implementation() == Implementation::Fused)?;
+            }
+            let recipe = optimizer.rule().step(&self.parameters, step);
+            self.optimize(&optimizer, &recipe)?;
+            if scaled {
+                self.scaler.after_step(&mut self.machine);
+            }
+            self.row();
+
+            self.begin(Phase::ZeroGrad);
+            for gradient in &mut self.machine.gradients {
+                self.machine.storages.clear(gradient);
+            }
+            self.row();
+        }
+        if settings.empty_cache {
+            self.begin(Phase::EmptyCache);
+            self.machine.storages.empty_cache();
+            self.row();
+        }
+        Ok(())
+    }
+
+    /// Performs an optimizer's recipe. Its state stays for good.
+    fn optimize(&mut self, optimizer: &Optimizer, recipe: &StepRecipe) -> Attempt {
+        self.machine.storages.begin(Pass::Optimizer, None, optimizer.name(), Category::Other);
+        for &effect in &recipe.effects {
+            self.machine.perform(effect, Thread::Main)?;
+            if let Effect::Alloc { slot, .. } = effect
+                && recipe.state.binary_search(&slot).is_ok()
+            {
+                let storage = std::mem::replace(&mut self.machine.slots[slot], NONE);
+                self.machine.storages.becomes(storage, Category::OptimizerState);
+            }
+        }
+        self.machine.end_recipe();
+        Ok(())
+    }
+}
+
+/// `variable = batch.to(device)`.
+fn rebind(storages: &mut Storages<'_>, variable: &mut Id, bytes: u64) -> Attempt {
+    let new = storages.alloc(bytes)?;
+    storages.clear(variable);
+    *variable = new;
+    Ok(())
+}
