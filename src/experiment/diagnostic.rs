@@ -124,7 +124,8 @@ impl Diagnostics {
             Some(span) => {
                 let source = &self.sources[span.source as usize];
                 let (number, line, within) = line_of(&source.text, span.start..span.end);
-                let snippet = Snippet::source(line).path(source.name.as_str()).line_start(number).annotation(AnnotationKind::Primary.span(within));
+                let snippet =
+                    Snippet::source(line).path(source.name.as_str()).line_start(number).annotation(AnnotationKind::Primary.span(within));
                 title.element(snippet)
             }
         };

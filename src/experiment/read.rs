@@ -84,7 +84,9 @@ impl Reader {
     /// Reads a table by its fields, as far as it goes, and says whether every required one is there; `None` for what is no table.
     pub(super) fn partial(&mut self, what: &str, span: Span, node: &Node, fields: &'static [Field]) -> Option<(Values, bool)> {
         let Some(entries) = node.table() else {
-            self.mistake(Diagnostic::new(node.span, format!("{what} is a table, found {}", node.describe())).hint(words::table_form(fields)));
+            self.mistake(
+                Diagnostic::new(node.span, format!("{what} is a table, found {}", node.describe())).hint(words::table_form(fields)),
+            );
             return None;
         };
         Some(self.entries(what, span, entries, fields))
@@ -248,7 +250,8 @@ impl Reader {
         }
         let names = words::list(missing.iter().map(|f| format!("`{}`", f.name)));
         let form = missing.iter().map(|f| format!("{} = …", f.name)).collect::<Vec<_>>().join(", ");
-        let hint = if name == layer::BLOCK { "write `{ block = \"name\" }`".to_owned() } else { format!("write `{{ {name} = {{ {form} }} }}`") };
+        let hint =
+            if name == layer::BLOCK { "write `{ block = \"name\" }`".to_owned() } else { format!("write `{{ {name} = {{ {form} }} }}`") };
         self.mistake(Diagnostic::new(span, format!("`{name}` needs {names}")).hint(hint));
         None
     }

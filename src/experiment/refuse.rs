@@ -20,12 +20,16 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
         let refused = Diagnostic::new(place(entry, "amp"), message).hint("PyTorch: `Attempting to unscale FP16 gradients.`");
         reader.mistake(refused.hint("with `dtype = \"f32\"` parameters stay f32 and autocast computes in f16"));
     }
-    let optimizer = |field: &str| entry.value.get("optimizer").and_then(|o| o.table()?.first()?.value.get(field)).map_or(place(entry, "optimizer"), |n| n.span);
+    let optimizer = |field: &str| {
+        entry.value.get("optimizer").and_then(|o| o.table()?.first()?.value.get(field)).map_or(place(entry, "optimizer"), |n| n.span)
+    };
     let fused = |implementation| implementation == Implementation::Fused;
     match settings.optimizer {
         Some(Optimizer::Sgd(sgd)) if sgd.nesterov && sgd.momentum == 0.0 => {
             let message = "`nesterov = true` needs a `momentum` above 0";
-            reader.mistake(Diagnostic::new(optimizer("nesterov"), message).hint("PyTorch: `Nesterov momentum requires a momentum and zero dampening`"));
+            reader.mistake(
+                Diagnostic::new(optimizer("nesterov"), message).hint("PyTorch: `Nesterov momentum requires a momentum and zero dampening`"),
+            );
         }
         Some(Optimizer::Adagrad(adagrad)) if fused(adagrad.implementation) => {
             let message = "adagrad has no `fused` implementation on CUDA";

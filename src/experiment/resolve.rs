@@ -113,7 +113,12 @@ fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
         Some(Value::Integer(bytes)) => config.memory_limit = Some(*bytes),
         Some(Value::Text(text)) => match bytes(text) {
             Some(bytes) => config.memory_limit = Some(bytes),
-            None => note("memory_limit", Err(format!("`memory_limit` cannot be {text:?}: write bytes as a number, or a text such as \"512MiB\" with B, KiB, MiB, GiB or TiB"))),
+            None => note(
+                "memory_limit",
+                Err(format!(
+                    "`memory_limit` cannot be {text:?}: write bytes as a number, or a text such as \"512MiB\" with B, KiB, MiB, GiB or TiB"
+                )),
+            ),
         },
         _ => {}
     }

@@ -17,8 +17,7 @@ pub(super) fn resolve(entry: &Entry, reader: &mut Reader) -> Option<Script> {
     let values = reader.table("[allocations]", entry.key_span, &entry.value, ALLOCATIONS)?;
     let nodes = entry.value.get("steps")?.array()?;
     let mut variables = Variables { live: BTreeMap::new(), reader };
-    let steps: Vec<ScriptStep> =
-        values.list("steps").iter().zip(nodes).filter_map(|(step, node)| variables.step(step, node)).collect();
+    let steps: Vec<ScriptStep> = values.list("steps").iter().zip(nodes).filter_map(|(step, node)| variables.step(step, node)).collect();
     (steps.len() == nodes.len()).then_some(Script { steps })
 }
 
@@ -81,7 +80,8 @@ impl Variables<'_> {
         if found.is_none() {
             let live: Vec<String> = self.live.keys().cloned().collect();
             if live.is_empty() {
-                self.reader.mistake(Diagnostic::new(span, format!("there is no tensor `{name}` here")).hint("no tensor is alive at this step"));
+                self.reader
+                    .mistake(Diagnostic::new(span, format!("there is no tensor `{name}` here")).hint("no tensor is alive at this step"));
             } else {
                 let live: Vec<&str> = live.iter().map(String::as_str).collect();
                 self.reader.unknown(span, &format!("there is no tensor `{name}` here"), name, &live);

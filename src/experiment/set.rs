@@ -24,7 +24,9 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
     if !SWEPT.contains(&first.as_str()) || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
         let mut reader = Reader::default();
         if SWEPT.contains(&first.as_str()) {
-            reader.mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint(format!("for example `{first}.…=…`")));
+            reader.mistake(
+                Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint(format!("for example `{first}.…=…`")),
+            );
         } else {
             reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, SWEPT);
         }
@@ -67,7 +69,10 @@ fn elements(source: u32, text: &str, offset: usize, mistakes: &mut Vec<Diagnosti
         } else if !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')) {
             nodes.push(Node { span, data: Data::Text(part.to_owned()) });
         } else {
-            mistakes.push(Diagnostic::new(span, format!("{part:?} is no value")).hint("values are written as in TOML; words may stand without quotes"));
+            mistakes.push(
+                Diagnostic::new(span, format!("{part:?} is no value"))
+                    .hint("values are written as in TOML; words may stand without quotes"),
+            );
             complete = false;
         }
     }

@@ -11,9 +11,19 @@ pub const EXPERIMENT: &[Field] = &[
     Field::optional("description", Kind::Text, "none", "What the experiment shows, for people."),
     Field::optional("model", Kind::Table(MODEL), "an [allocations] file", "The network."),
     Field::optional("train", Kind::Table(TRAIN), "an [allocations] file", "The training loop."),
-    Field::optional("allocations", Kind::Table(ALLOCATIONS), "a network is trained", "Tensors made and dropped by hand, instead of [model] and [train]."),
+    Field::optional(
+        "allocations",
+        Kind::Table(ALLOCATIONS),
+        "a network is trained",
+        "Tensors made and dropped by hand, instead of [model] and [train].",
+    ),
     Field::optional("allocator", Kind::Table(ALLOCATOR), "PyTorch's defaults", "Settings of the caching allocator, by PyTorch's names."),
-    Field::optional("sweep", SWEEP, "one case", "The same tables, with a list of values or a range at each leaf: the cases are their product, the last axis fastest."),
+    Field::optional(
+        "sweep",
+        SWEEP,
+        "one case",
+        "The same tables, with a list of values or a range at each leaf: the cases are their product, the last axis fastest.",
+    ),
 ];
 
 /// A sweep's leaves have no table of their own: they are read as the fields that they stand for.
@@ -40,8 +50,10 @@ pub const INPUTS: &[Variant] = &[
 ];
 
 /// `{ tokens = { … } }`.
-pub const TOKENS: &[Field] =
-    &[Field::required("length", SIZE, "Tokens of one sample."), Field::required("vocabulary", SIZE, "How many different tokens there are.")];
+pub const TOKENS: &[Field] = &[
+    Field::required("length", SIZE, "Tokens of one sample."),
+    Field::required("vocabulary", SIZE, "How many different tokens there are."),
+];
 
 /// `{ from, to, by }`.
 pub const RANGE: &[Field] = &[
@@ -66,8 +78,18 @@ pub const TRAIN: &[Field] = &[
     Field::bool("no_grad", false, "Inference: no tape, no loss, no optimizer."),
     Field::choice("mode", &["train", "eval"], "train", "eval: evaluation modules and the loss, but no backward."),
     Field::choice("loss", Loss::NAMES, "sum", "The criterion; cross_entropy is over the last dimension."),
-    Field::optional("optimizer", Kind::Tagged(OPTIMIZERS), "allowed with no_grad and mode = \"eval\" only", "The optimizer, by PyTorch's name."),
-    Field::optional("keep_loss", Kind::Choice(&["item", "list", "total"]), "the next loss replaces it", "What the script does with each loss: reads it, keeps it in a list, or adds it up."),
+    Field::optional(
+        "optimizer",
+        Kind::Tagged(OPTIMIZERS),
+        "allowed with no_grad and mode = \"eval\" only",
+        "The optimizer, by PyTorch's name.",
+    ),
+    Field::optional(
+        "keep_loss",
+        Kind::Choice(&["item", "list", "total"]),
+        "the next loss replaces it",
+        "What the script does with each loss: reads it, keeps it in a list, or adds it up.",
+    ),
     Field::bool("empty_cache", false, "Whether cached memory is given back after every step."),
     Field::optional(
         "lengths",
@@ -82,8 +104,12 @@ pub const TRAIN: &[Field] = &[
 const LR: Field = Field::number("lr", Interval::NOT_NEGATIVE, 1e-3, "Learning rate.");
 const MOMENTUM: Field = Field::number("momentum", Interval::NOT_NEGATIVE, 0.0, "Momentum factor; 0 keeps no buffer.");
 const AMSGRAD: Field = Field::bool("amsgrad", false, "Keep the maximum of the second moment.");
-const IMPLEMENTATION: Field =
-    Field::choice("implementation", &["foreach", "for_loop", "fused"], "foreach", "How the update runs: over all parameters at once, one by one, or in one kernel.");
+const IMPLEMENTATION: Field = Field::choice(
+    "implementation",
+    &["foreach", "for_loop", "fused"],
+    "foreach",
+    "How the update runs: over all parameters at once, one by one, or in one kernel.",
+);
 
 const fn weight_decay(default: f64) -> Field {
     Field::number("weight_decay", Interval::NOT_NEGATIVE, default, "Weight decay.")
@@ -94,10 +120,20 @@ pub const OPTIMIZERS: &[Variant] = &[
     Variant {
         name: "sgd",
         doc: "Stochastic gradient descent.",
-        body: Kind::Table(&[LR, MOMENTUM, Field::bool("nesterov", false, "Nesterov's variant of momentum."), weight_decay(0.0), IMPLEMENTATION]),
+        body: Kind::Table(&[
+            LR,
+            MOMENTUM,
+            Field::bool("nesterov", false, "Nesterov's variant of momentum."),
+            weight_decay(0.0),
+            IMPLEMENTATION,
+        ]),
     },
     Variant { name: "adam", doc: "Adam.", body: Kind::Table(&[LR, weight_decay(0.0), AMSGRAD, IMPLEMENTATION]) },
-    Variant { name: "adamw", doc: "Adam with decoupled weight decay.", body: Kind::Table(&[LR, weight_decay(0.01), AMSGRAD, IMPLEMENTATION]) },
+    Variant {
+        name: "adamw",
+        doc: "Adam with decoupled weight decay.",
+        body: Kind::Table(&[LR, weight_decay(0.01), AMSGRAD, IMPLEMENTATION]),
+    },
     Variant { name: "adagrad", doc: "Adagrad.", body: Kind::Table(&[LR, IMPLEMENTATION]) },
     Variant {
         name: "rmsprop",
@@ -108,7 +144,12 @@ pub const OPTIMIZERS: &[Variant] = &[
 
 /// `[allocator]`.
 pub const ALLOCATOR: &[Field] = &[
-    Field::optional("max_split_size_mb", Kind::Integer { least: 20, most: i64::MAX as u64 }, "unlimited", "Blocks of this many MiB and more are never split."),
+    Field::optional(
+        "max_split_size_mb",
+        Kind::Integer { least: 20, most: i64::MAX as u64 },
+        "unlimited",
+        "Blocks of this many MiB and more are never split.",
+    ),
     Field::optional(
         "roundup_power2_divisions",
         Kind::OneOf(&[SIZE, Kind::Text]),
@@ -122,14 +163,24 @@ pub const ALLOCATOR: &[Field] = &[
         "The share of memory_limit above which unused segments are given back.",
     ),
     Field::bool("expandable_segments", false, "Whether segments grow in place."),
-    Field::optional("large_segment_size_mb", Kind::Integer { least: 11, most: i64::MAX as u64 }, "20", "The segment that blocks between 1 MiB and 10 MiB share."),
+    Field::optional(
+        "large_segment_size_mb",
+        Kind::Integer { least: 11, most: i64::MAX as u64 },
+        "20",
+        "The segment that blocks between 1 MiB and 10 MiB share.",
+    ),
     Field::optional(
         "max_non_split_rounding_mb",
         Kind::Integer { least: 20, most: i64::MAX as u64 },
         "20",
         "How much larger than the request a block that may not be split can be and still be taken.",
     ),
-    Field::optional("memory_limit", Kind::OneOf(&[SIZE, Kind::Text]), "all of the GPU's memory", "Bytes that may be reserved: a number, or text such as \"512MiB\"."),
+    Field::optional(
+        "memory_limit",
+        Kind::OneOf(&[SIZE, Kind::Text]),
+        "all of the GPU's memory",
+        "Bytes that may be reserved: a number, or text such as \"512MiB\".",
+    ),
 ];
 
 /// `[allocations]`.
@@ -155,7 +206,11 @@ pub const SUM: &[Field] = &[
 
 /// `[allocations] steps`.
 pub const SCRIPT_STEPS: &[Variant] = &[
-    Variant { name: "alloc", doc: "`name = torch.empty(shape)`: the new tensor exists before an old one of that name dies.", body: Kind::Table(TENSOR) },
+    Variant {
+        name: "alloc",
+        doc: "`name = torch.empty(shape)`: the new tensor exists before an old one of that name dies.",
+        body: Kind::Table(TENSOR),
+    },
     Variant { name: "free", doc: "`del name`.", body: Kind::Text },
     Variant { name: "add", doc: "`into = left + right`.", body: Kind::Table(SUM) },
     Variant { name: "empty_cache", doc: "`torch.cuda.empty_cache()`: cached memory is given back.", body: Kind::Table(&[]) },

@@ -32,7 +32,8 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     let layers = model.has("layers").then(|| model.layers("layers"))?;
     if layers.count() > MOST_LAYERS {
         let span = place(model_entry, "layers");
-        let message = format!("the model has {} layers when everything is unrolled; at most {MOST_LAYERS} are possible", many(layers.count()));
+        let message =
+            format!("the model has {} layers when everything is unrolled; at most {MOST_LAYERS} are possible", many(layers.count()));
         reader.mistake(Diagnostic::new(span, message));
         return None;
     }
@@ -123,7 +124,9 @@ fn optimizer(name: &str, fields: &Values) -> Optimizer {
             implementation,
         }),
         "adagrad" => Optimizer::Adagrad(Adagrad { lr, implementation }),
-        "rmsprop" => Optimizer::RmsProp(RmsProp { lr, momentum: fields.number("momentum"), centered: fields.bool("centered"), implementation }),
+        "rmsprop" => {
+            Optimizer::RmsProp(RmsProp { lr, momentum: fields.number("momentum"), centered: fields.bool("centered"), implementation })
+        }
         _ => Optimizer::Adam(Adam {
             decoupled: name == "adamw",
             lr,
@@ -214,7 +217,8 @@ fn shapes(layers: &Sequence, signal: &Signal, lengths: Option<&[u64]>, run: (boo
     }
     for signal in signals {
         if !check.tensor("the batch", &signal.dims()) {
-            let message = format!("a batch of {} of {} would have more bytes than 63 bits can count", signal.batch.unwrap_or(1), signal.describe());
+            let message =
+                format!("a batch of {} of {} would have more bytes than 63 bits can count", signal.batch.unwrap_or(1), signal.describe());
             reader.mistake(Diagnostic::new(place(entries.0, "input"), message));
             return;
         }

@@ -83,7 +83,8 @@ pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace(['-', ' ', '_'], "");
     let mut best: Option<(f64, &str)> = None;
     for &candidate in known {
-        let likeness = strsim::jaro_winkler(&plain(name), &plain(candidate)).max(strsim::normalized_damerau_levenshtein(&plain(name), &plain(candidate)));
+        let likeness = strsim::jaro_winkler(&plain(name), &plain(candidate))
+            .max(strsim::normalized_damerau_levenshtein(&plain(name), &plain(candidate)));
         if likeness > best.map_or(0.75, |(b, _)| b) {
             best = Some((likeness, candidate));
         }

@@ -50,7 +50,8 @@ impl Network {
         let schedule = schedule.collect();
         let mut model = Model::default();
         let programs = distinct.iter().map(|sample| self.program(sample, &mut model)).collect();
-        let plan = Plan { layers: model.layers, state: model.state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings };
+        let plan =
+            Plan { layers: model.layers, state: model.state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings };
         (plan, model.origins)
     }
 

@@ -27,10 +27,7 @@ impl Scaler {
     pub(super) fn scale(&mut self, exec: &Exec, tape: &Tape, loss: &Variable) -> Result<Variable> {
         let state = match &mut self.state {
             Some(state) => state,
-            none => none.insert(State {
-                scale: scalar(exec, DType::F32)?,
-                _growth_tracker: exec.memory().allocate(4, Category::Other)?,
-            }),
+            none => none.insert(State { scale: scalar(exec, DType::F32)?, _growth_tracker: exec.memory().allocate(4, Category::Other)? }),
         };
         let scale = Variable::constant(state.scale.clone());
         let mut scaled = tape.apply(exec, &Mul.into(), &[loss, &scale]).map_err(crate::autograd::Halt::out_of_memory)?;

@@ -297,7 +297,8 @@ impl Cuda {
 }
 
 fn make_plan(handle: lt::cublasLtHandle_t, key: &PlanKey, p: &Product, bias: u64) -> Result<Option<Plan>, CudaError> {
-    let compute = if p.dtype == DType::F64 { lt::cublasComputeType_t::CUBLAS_COMPUTE_64F } else { lt::cublasComputeType_t::CUBLAS_COMPUTE_32F };
+    let compute =
+        if p.dtype == DType::F64 { lt::cublasComputeType_t::CUBLAS_COMPUTE_64F } else { lt::cublasComputeType_t::CUBLAS_COMPUTE_32F };
     let mut description = std::ptr::null_mut();
     // SAFETY: `description` takes the handle.
     lt_status("cublasLtMatmulDescCreate", unsafe {
@@ -330,7 +331,16 @@ fn make_plan(handle: lt::cublasLtHandle_t, key: &PlanKey, p: &Product, bias: u64
     // SAFETY: all objects were made above; one result is asked for and there is room for one.
     let answer = unsafe {
         lt::cublasLtMatmulAlgoGetHeuristic(
-            handle, description, layouts[0], layouts[1], layouts[2], layouts[2], preference, 1, &raw mut best, &raw mut found,
+            handle,
+            description,
+            layouts[0],
+            layouts[1],
+            layouts[2],
+            layouts[2],
+            preference,
+            1,
+            &raw mut best,
+            &raw mut found,
         )
     };
     // SAFETY: made above, used no more.

@@ -129,9 +129,7 @@ impl Cuda {
     /// Copies within the GPU.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) {
         // SAFETY: both sides are live blocks of at least that size, as in `upload`.
-        self.attempt(|| {
-            driver("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, std::ptr::null_mut()) })
-        });
+        self.attempt(|| driver("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, std::ptr::null_mut()) }));
     }
 
     /// Sets every byte to `value`.

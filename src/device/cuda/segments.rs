@@ -112,8 +112,7 @@ impl Backing for Segments {
                 return Err(e);
             }
         }
-        let access =
-            sys::CUmemAccessDesc { location: self.location(), flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+        let access = sys::CUmemAccessDesc { location: self.location(), flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
         // SAFETY: every page of the range was mapped above.
         let code = unsafe { sys::cuMemSetAccess(address, (pages * page) as usize, &raw const access, 1) };
         self.answer("cuMemSetAccess", code, pages * page).inspect_err(|_| self.unmap(address, pages, page))
