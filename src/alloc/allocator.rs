@@ -19,8 +19,8 @@ pub struct Allocator {
     pub(super) garbage_threshold: Option<u64>,
     pub(super) backing: Box<dyn Backing>,
     pub(super) nodes: Slab,
-    pub(super) small: Pool,
-    pub(super) large: Pool,
+    /// By [`PoolKind`].
+    pub(super) pools: [Pool; 2],
     pub(super) reservations: Vec<Reservation>,
     pub(super) stats: Stats,
     pub(super) listener: Option<Listener>,
@@ -36,8 +36,7 @@ impl Allocator {
             config,
             backing,
             nodes: Slab::new(),
-            small: Pool::new(),
-            large: Pool::new(),
+            pools: [Pool::new(), Pool::new()],
             reservations: Vec::new(),
             stats: Stats { max_split_size, ..Stats::default() },
             listener: None,
@@ -161,17 +160,17 @@ impl Allocator {
         let max_rounding = self.config.max_non_split_rounding;
         let (pool, nodes) = self.pool(kind);
         pool.searches += u64::from(collecting);
-        let mut index = pool.free.best_fit(nodes, size)?;
+        let mut place = pool.free.best_fit(nodes, size)?;
         if expandable {
-            index = pool.least_expandable(nodes, index);
+            place = pool.least_expandable(nodes, place);
         }
-        let found = nodes[index].size;
+        let found = nodes[place.index].size;
         // A block too large to be split is kept for requests as large, and then only if little of it would be wasted.
         if (size < max_split && found >= max_split) || (size >= max_split && found >= size.saturating_add(max_rounding)) {
             return None;
         }
-        pool.free.remove(nodes, index);
-        Some(index)
+        pool.free.remove_at(nodes, place);
+        Some(place.index)
     }
 
     /// A block of at least `size` in new memory, giving cached memory back for it if it must. In no pool.
@@ -219,11 +218,8 @@ impl Allocator {
         let expandable = self.config.expandable_segments;
         let was_split = node.is_split();
         let remaining = node.size - size;
-        let split = if kind == PoolKind::Small || expandable {
-            remaining >= MIN_BLOCK
-        } else {
-            size < self.config.max_split_size && remaining > MIB
-        };
+        let least = if kind == PoolKind::Small || expandable { MIN_BLOCK } else { MIB + 1 };
+        let split = remaining >= least && (size < self.config.max_split_size || expandable);
         if split {
             let (pool, nodes) = self.pool(kind);
             let rest = nodes.split(index, size);
@@ -276,10 +272,7 @@ impl Allocator {
     /// A pool, and the nodes beside it.
     #[inline]
     pub(super) fn pool(&mut self, kind: PoolKind) -> (&mut Pool, &mut Slab) {
-        match kind {
-            PoolKind::Small => (&mut self.small, &mut self.nodes),
-            PoolKind::Large => (&mut self.large, &mut self.nodes),
-        }
+        (&mut self.pools[kind as usize], &mut self.nodes)
     }
 
     #[inline]

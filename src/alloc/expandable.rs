@@ -4,6 +4,7 @@
 use super::allocator::Allocator;
 use super::block::{Index, NONE, Node, Slab, State};
 use super::event::Action;
+use super::free_set::Place;
 use super::pool::{Pool, PoolKind};
 use super::size::SMALL_SEGMENT;
 
@@ -16,18 +17,18 @@ pub(super) struct Reservation {
 
 impl Pool {
     /// From the best fit on, the block that could grow least in place: PyTorch prefers to leave room before unmapped space.
-    pub(super) fn least_expandable(&self, nodes: &Slab, mut index: Index) -> Index {
-        let reach = |index: Index| {
-            let node = &nodes[index];
+    pub(super) fn least_expandable(&self, nodes: &Slab, mut place: Place) -> Place {
+        let reach = |place: Place| {
+            let node = &nodes[place.index];
             let beyond = if node.next != NONE && nodes[node.next].state == State::Unmapped { nodes[node.next].size } else { 0 };
             node.size + beyond
         };
-        while let Some(next) = self.free.after(nodes, index)
-            && reach(next) < reach(index)
+        while let Some(next) = self.free.after(nodes, place.index)
+            && reach(next) < reach(place)
         {
-            index = next;
+            place = next;
         }
-        index
+        place
     }
 }
 

@@ -9,12 +9,12 @@ use super::block::{Index, NONE, Slab};
 use super::size::MIN_BLOCK;
 
 /// Bits of a size, below its leading one, that choose its bin.
-const MANTISSA: u32 = 6;
+const MANTISSA: u32 = 7;
 const PER_OCTAVE: usize = 1 << MANTISSA;
 /// Sizes in units of 512 bytes have up to 55 bits; those below 2^(MANTISSA + 1) are bins of their own, two octaves' worth.
 const BINS: usize = PER_OCTAVE * (55 - MANTISSA as usize + 1);
 const WORDS: usize = BINS.div_ceil(64);
-const _: () = assert!(WORDS <= 64, "one word says which words of the bitmap are in use");
+const SUMMARY: usize = WORDS.div_ceil(64);
 
 /// The bin of a block of `size`.
 #[inline]
@@ -32,7 +32,15 @@ type Key = (u64, u64);
 pub(super) struct FreeSet {
     roots: Box<[Index; BINS]>,
     used: [u64; WORDS],
-    used_words: u64,
+    used_words: [u64; SUMMARY],
+}
+
+/// Where a block is in the set, until the set next changes.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) index: Index,
+    link: Link,
+    bin: usize,
 }
 
 /// A place that holds a link: a bin's root, or one of a node's two children.
@@ -44,39 +52,45 @@ enum Link {
 
 impl FreeSet {
     pub(super) fn new() -> Self {
-        Self { roots: Box::new([NONE; BINS]), used: [0; WORDS], used_words: 0 }
+        Self { roots: Box::new([NONE; BINS]), used: [0; WORDS], used_words: [0; SUMMARY] }
     }
 
     /// The first block of at least `size`.
     #[inline]
-    pub(super) fn best_fit(&self, nodes: &Slab, size: u64) -> Option<Index> {
+    pub(super) fn best_fit(&self, nodes: &Slab, size: u64) -> Option<Place> {
         self.first_from(nodes, (size, 0))
     }
 
     /// The block after this one, in order.
-    pub(super) fn after(&self, nodes: &Slab, index: Index) -> Option<Index> {
+    pub(super) fn after(&self, nodes: &Slab, index: Index) -> Option<Place> {
         let (size, address) = key(nodes, index);
         self.first_from(nodes, (size, address + 1))
     }
 
     /// The first block at `from` or after.
     #[inline]
-    fn first_from(&self, nodes: &Slab, from: Key) -> Option<Index> {
+    fn first_from(&self, nodes: &Slab, from: Key) -> Option<Place> {
         let bin = bin_of(from.0);
-        let mut found = NONE;
+        let mut link = Link::Root(bin);
         let mut at = self.roots[bin];
+        let mut found = None;
         while at != NONE {
-            if key(nodes, at) < from {
-                at = nodes[at].children[1];
-            } else {
-                found = at;
-                at = nodes[at].children[0];
+            let side = usize::from(key(nodes, at) < from);
+            if side == 0 {
+                found = Some(Place { index: at, link, bin });
             }
+            link = Link::Child(at, side);
+            at = nodes[at].children[side];
         }
-        if found != NONE {
-            return Some(found);
+        if found.is_some() {
+            return found;
         }
-        self.next_bin(bin + 1).map(|bin| outermost(nodes, self.roots[bin], 0))
+        let bin = self.next_bin(bin + 1)?;
+        let mut place = Place { index: self.roots[bin], link: Link::Root(bin), bin };
+        while nodes[place.index].children[0] != NONE {
+            place = Place { index: nodes[place.index].children[0], link: Link::Child(place.index, 0), bin };
+        }
+        Some(place)
     }
 
     /// The last block before size `below`.
@@ -100,19 +114,26 @@ impl FreeSet {
 
     /// All blocks, in order.
     pub(super) fn to_vec(&self, nodes: &Slab) -> Vec<Index> {
-        std::iter::successors(self.first_from(nodes, (0, 0)), |&i| self.after(nodes, i)).collect()
+        let first = self.first_from(nodes, (0, 0));
+        std::iter::successors(first, |place| self.after(nodes, place.index)).map(|place| place.index).collect()
     }
 
     #[inline]
     pub(super) fn insert(&mut self, nodes: &mut Slab, index: Index) {
         let new = key(nodes, index);
         let bin = bin_of(new.0);
-        let mut link = Link::Root(bin);
-        let mut at = self.roots[bin];
+        let at = self.roots[bin];
         if at == NONE {
-            self.used[bin / 64] |= 1 << (bin % 64);
-            self.used_words |= 1 << (bin / 64);
+            nodes[index].children = [NONE; 2];
+            self.roots[bin] = index;
+            self.mark(bin);
+        } else {
+            self.insert_among(nodes, index, new, Link::Root(bin), at);
         }
+    }
+
+    /// Inserts below `link`, which holds `at`.
+    fn insert_among(&mut self, nodes: &mut Slab, index: Index, new: Key, mut link: Link, mut at: Index) {
         let rank = priority(index);
         while at != NONE && priority(at) > rank {
             let side = usize::from(key(nodes, at) < new);
@@ -143,6 +164,22 @@ impl FreeSet {
             link = Link::Child(at, side);
             at = nodes[at].children[side];
         }
+        self.remove_at(nodes, Place { index, link, bin });
+    }
+
+    /// Removes a block where it was just found.
+    #[inline]
+    pub(super) fn remove_at(&mut self, nodes: &mut Slab, place: Place) {
+        if self.roots[place.bin] == place.index && nodes[place.index].children == [NONE; 2] {
+            self.roots[place.bin] = NONE;
+            self.unmark(place.bin);
+        } else {
+            self.remove_among(nodes, place);
+        }
+    }
+
+    /// Removes a block from a bin that keeps others: its subtrees are knit together in its place.
+    fn remove_among(&mut self, nodes: &mut Slab, Place { index, mut link, .. }: Place) {
         let [mut left, mut right] = nodes[index].children;
         while left != NONE && right != NONE {
             if priority(left) > priority(right) {
@@ -156,11 +193,19 @@ impl FreeSet {
             }
         }
         self.set(nodes, link, if left == NONE { right } else { left });
-        if self.roots[bin] == NONE {
-            self.used[bin / 64] &= !(1 << (bin % 64));
-            if self.used[bin / 64] == 0 {
-                self.used_words &= !(1 << (bin / 64));
-            }
+    }
+
+    #[inline]
+    fn mark(&mut self, bin: usize) {
+        self.used[bin / 64] |= 1 << (bin % 64);
+        self.used_words[bin / 4096] |= 1 << (bin / 64 % 64);
+    }
+
+    #[inline]
+    fn unmark(&mut self, bin: usize) {
+        self.used[bin / 64] &= !(1 << (bin % 64));
+        if self.used[bin / 64] == 0 {
+            self.used_words[bin / 4096] &= !(1 << (bin / 64 % 64));
         }
     }
 
@@ -180,9 +225,14 @@ impl FreeSet {
         if rest != 0 {
             return Some(bin + rest.trailing_zeros() as usize);
         }
-        let words = self.used_words & (u64::MAX << word << 1);
-        let word = words.trailing_zeros() as usize;
-        (words != 0).then(|| word * 64 + self.used[word].trailing_zeros() as usize)
+        let mut at = (word + 1) / 64;
+        let mut words = self.used_words.get(at)? & (u64::MAX << ((word + 1) % 64));
+        while words == 0 {
+            at += 1;
+            words = *self.used_words.get(at)?;
+        }
+        let word = at * 64 + words.trailing_zeros() as usize;
+        Some(word * 64 + self.used[word].trailing_zeros() as usize)
     }
 }
 

@@ -10,7 +10,7 @@
 //! - A freed block merges with its free neighbours. Segments stay until they are given back.
 //!
 //! Reading order: `size`, `config`, `settings`, `backing`, `block`, `free_set`, `pool`, `stats`, `allocator`, `release`,
-//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `summary`, `trace`, `replay`.
+//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `summary`, `trace`, `replay`, `recording`.
 
 mod allocator;
 mod backing;
@@ -24,6 +24,7 @@ mod oom;
 mod placement;
 mod pool;
 mod recorded;
+mod recording;
 mod release;
 mod replay;
 mod settings;
@@ -43,7 +44,8 @@ pub use oom::OutOfMemory;
 pub use placement::Placement;
 pub use pool::PoolKind;
 pub use recorded::{Recorded, RecordedSegment};
-pub use replay::{Probe, replay};
+pub use recording::{OtherSegment, RecordingError, StatsTable, events_csv, first_other_segment, recorded_segments};
+pub use replay::{Probe, replay, warm_up};
 pub use snapshot::{BlockInfo, BlockState, Segment, Snapshot};
 pub use stats::{Stat, StatArray, Stats};
 pub use summary::memory_summary;

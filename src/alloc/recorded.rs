@@ -26,10 +26,14 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// A device of `total` bytes that allocated and mapped as recorded.
+    /// A device of `total` bytes that allocated and mapped as recorded, after a [warm-up](super::warm_up), which recordings leave out.
+    /// Nothing else exists at that time, so its segment may lie anywhere.
     #[must_use]
     pub fn new(total: u64, recording: &[RecordedSegment]) -> Self {
-        let addresses = |mapped| recording.iter().filter(|s| s.mapped == mapped).map(|s| s.address).collect::<Vec<_>>().into_iter();
+        let addresses = |mapped| {
+            let recorded = recording.iter().filter(|s| s.mapped == mapped).map(|s| s.address);
+            std::iter::once(0).chain(recorded).collect::<Vec<_>>().into_iter()
+        };
         let above = recording.iter().map(|s| s.address + s.bytes).max().unwrap_or(0);
         Self { total, taken: 0, segments: addresses(false), maps: addresses(true), above }
     }

@@ -30,8 +30,8 @@ impl Allocator {
         };
         let wanted = size.max(max_split);
         let (pool, nodes) = self.pool(kind);
-        if let Some(index) = pool.free.best_fit(nodes, wanted) {
-            return self.release_whole(index).is_some();
+        if let Some(place) = pool.free.best_fit(nodes, wanted) {
+            return self.release_whole(place.index).is_some();
         }
         let mut released = 0;
         while released < wanted {

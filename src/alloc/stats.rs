@@ -33,14 +33,13 @@ impl Stat {
         self.freed += by;
     }
 
-    /// Increase, decrease or neither, by sign.
+    /// Increase or decrease, by sign; without a branch, for the sign is anyone's guess.
     #[inline]
     pub(super) fn shift(&mut self, by: i64) {
-        match by {
-            0 => {}
-            1.. => self.increase(by.unsigned_abs()),
-            _ => self.decrease(by.unsigned_abs()),
-        }
+        self.current = self.current.wrapping_add_signed(by);
+        self.peak = self.peak.max(self.current);
+        self.allocated += by.max(0).unsigned_abs();
+        self.freed += by.min(0).unsigned_abs();
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::run;
+use super::exit::Failure;
+use super::{replay, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,13 +21,20 @@ Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measu
 
 /// Run declarative training experiments and write, per phase and in bytes, the GPU memory they take: measured beside predicted.
 #[derive(Debug, Parser)]
-#[command(name = "runner", version, after_help = EXAMPLES)]
+#[command(name = "runner", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
-    run: run::Args,
+    run: Option<run::Args>,
     /// When to colour what is printed
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(replay::Args),
 }
 
 /// Runs the command line of this process.
@@ -34,7 +42,11 @@ struct Arguments {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();
-    let outcome = run::run(&arguments.run);
+    let outcome = match (&arguments.command, &arguments.run) {
+        (Some(Command::Replay(args)), _) => replay::run(args),
+        (None, Some(args)) => run::run(args),
+        (None, None) => Err(Failure::usage("no experiment is named; `runner --help` shows how")),
+    };
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -8,6 +8,7 @@ mod exit;
 mod inputs;
 mod load;
 mod machine;
+mod replay;
 mod run;
 
 pub use entry::main;

@@ -1,6 +1,7 @@
 //! The integration tests: one binary, a module a topic.
 #![allow(clippy::unwrap_used)] // a test that unwraps in vain fails, as it should
 
+mod alloc;
 mod corpus;
 mod cuda;
 mod edges;

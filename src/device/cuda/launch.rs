@@ -97,7 +97,14 @@ impl Cuda {
     /// Launches a kernel over the elements of `out`, whatever the layouts: `kernel(n, VIEW out, VIEW input…, more…)`.
     ///
     /// It is compiled for the type of `out`.
-    pub fn map<const N: usize>(&self, source: &'static Source, entry: &'static str, out: Operand<'_>, inputs: [Operand<'_>; N], more: &[Arg<'_>]) {
+    pub fn map<const N: usize>(
+        &self,
+        source: &'static Source,
+        entry: &'static str,
+        out: Operand<'_>,
+        inputs: [Operand<'_>; N],
+        more: &[Arg<'_>],
+    ) {
         let kernel = Kernel { source, entry, types: &[out.meta.dtype] };
         let n = out.meta.numel();
         if n == 0 {

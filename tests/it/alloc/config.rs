@@ -1,0 +1,63 @@
+//! Allocator settings: what PyTorch reads, this reads the same; what it refuses, this refuses with its limits in the message.
+
+use runner::alloc::{AllocatorConfig, Divisions};
+
+fn refused(text: &str) -> String {
+    text.parse::<AllocatorConfig>().unwrap_err().to_string()
+}
+
+#[test]
+fn no_settings_are_pytorchs_defaults() {
+    assert_eq!("".parse::<AllocatorConfig>().unwrap(), AllocatorConfig::default());
+    assert_eq!(AllocatorConfig::default().max_split_size(), None);
+}
+
+#[test]
+fn settings_are_read_in_any_order_and_spacing() {
+    let config: AllocatorConfig =
+        " expandable_segments : True , max_split_size_mb:32,roundup_power2_divisions:[256:1,512:2,>:8],large_segment_size_mb:24 "
+            .parse()
+            .unwrap();
+    assert!(config.expandable_segments);
+    assert_eq!(config.max_split_size(), Some(32 << 20));
+    assert_eq!("max_split_size_mb:64,max_split_size_mb:32".parse::<AllocatorConfig>().unwrap().max_split_size(), Some(32 << 20));
+    let huge: AllocatorConfig = "max_split_size_mb:18446744073709551615".parse().unwrap();
+    assert_eq!(huge.max_split_size(), Some(u64::MAX >> 20 << 20));
+}
+
+#[test]
+fn divisions_fill_intervals_as_pytorch_does() {
+    let steps = |text: &str| *text.parse::<Divisions>().unwrap().steps();
+    assert_eq!(steps("4"), [4; 16]);
+    // The first entry fills up to its own interval, later ones set one, > fills above the last; what nobody names stays 0.
+    assert_eq!(steps("[256:1,512:2,>:8]"), [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8]);
+    assert_eq!(steps("[4:2,16:8]"), [2, 2, 2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(steps("[1:4,1048576:0]"), [4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn mistakes_name_pytorchs_limits() {
+    for (text, message) in [
+        ("max_split_size_mb:19", "max_split_size_mb is 19, but must be at least 20 (MiB)"),
+        ("max_non_split_rounding_mb:1", "max_non_split_rounding_mb is 1, but must be at least 20 (MiB)"),
+        ("large_segment_size_mb:10", "large_segment_size_mb is 10, but must be at least 11 (MiB)"),
+        ("garbage_collection_threshold:1", "garbage_collection_threshold is 1, but must lie between 0 and 1, both excluded"),
+        ("garbage_collection_threshold:NaN", "garbage_collection_threshold is NaN, but must lie between 0 and 1, both excluded"),
+        ("roundup_power2_divisions:3", "roundup_power2_divisions: divisions must be powers of two, 3 is not"),
+        ("roundup_power2_divisions:[100:4]", "roundup_power2_divisions: intervals must be powers of two, 100 is not"),
+        ("expandable_segments:true", "expandable_segments: expected True or False, found `true`"),
+        ("max_split_size_mb:many", "max_split_size_mb: expected a whole number, found `many`"),
+        ("max_split_size_mb", "expected `:` after `max_split_size_mb`, found the end"),
+        ("max_split_size_mb:32;", "max_split_size_mb: expected a whole number, found `32;`"),
+        ("max_split_size_mb:32:1", "expected `,` after `a value`, found `:`"),
+        ("roundup_power2_divisions:[256:1", "expected `,` after `an entry`, found the end"),
+        ("backend:native", "`backend` is a setting of PyTorch's that changes nothing here: leave it out"),
+        (
+            "max_split:32",
+            "`max_split` is no allocator setting; there are max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, \
+             expandable_segments, large_segment_size_mb, max_non_split_rounding_mb",
+        ),
+    ] {
+        assert_eq!(refused(text), message, "{text}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The allocator, against PyTorch's own recordings and against its invariants.
+
+mod command;
+mod config;
+mod placement;
+mod properties;
+mod replays;
+mod traces;
