@@ -117,8 +117,8 @@ impl<'a> Walk<'a> {
             let value = value.0 as usize;
             self.needs_grad[value] = needs.contains(&true);
             match output {
-                Output::New(..) => {}
-                Output::View(i, _) => self.storage[value] = self.storage[input(*i)],
+                Output::New(..) | Output::NewView(..) => {}
+                Output::View(i, _) | Output::Same(i) => self.storage[value] = self.storage[input(*i)],
                 Output::InPlace(i, _) => {
                     let storage = self.storage[input(*i)];
                     self.storage[value] = storage;

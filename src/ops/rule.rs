@@ -43,9 +43,14 @@ pub enum Effect {
 pub enum Output {
     /// In a slot that the recipe allocated.
     New(Slot, TensorMeta),
-    /// In the storage of an input: a view of it, or the very input passed through (`dropout` in evaluation).
+    /// In such a slot, but as a view of the tensor that was made there, which comes second. It matters to what writes into it:
+    /// autograd treats a change to a view as one to a part of its base.
+    NewView(Slot, TensorMeta, TensorMeta),
+    /// A view of an input.
     View(usize, TensorMeta),
-    /// In the storage of an input whose values it replaces.
+    /// The very input passed through.
+    Same(usize),
+    /// An input whose values it replaces.
     InPlace(usize, TensorMeta),
 }
 

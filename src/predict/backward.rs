@@ -3,7 +3,7 @@
 //! PyTorch's order for one node: open what it kept, run its formulas, fit the gradients, let go of the incoming gradient and then of
 //! what was kept, and only then hand the gradients on. A parameter's gradient is taken in at once.
 
-use super::graph::{Edge, Gradient, Kept, NO_NODE, NodeId};
+use super::graph::{Edge, Gradient, Kept, Kind, NO_NODE, NodeId};
 use super::listener::Pass;
 use super::machine::{Machine, Thread, Variable};
 use super::program::{Compiled, Layout, Outgoing};
@@ -52,21 +52,18 @@ impl Machine<'_, '_> {
 
     fn visit(&mut self, program: &Compiled<'_>, id: NodeId) -> Attempt {
         let node = self.graph.node(id);
-        let op = &program.ops[node.op as usize];
+        let (op, kind) = (&program.ops[node.op as usize], node.kind.clone());
         let incoming = std::mem::take(&mut node.incoming);
-        let mut opened = self.open(program, id)?;
-        let recipe = op.backward(self.gpu, &incoming);
-        self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
-        for &effect in &recipe.effects {
-            if effect == Effect::Returned {
-                opened.drain(..).for_each(|s| self.storages.release(s));
-            } else {
-                self.perform(effect, Thread::Backward)?;
+        let handed = match &kind {
+            Kind::Operator | Kind::View => self.formulas(program, id, &incoming)?,
+            Kind::OnView(base) => self.on_view(program, id, base)?,
+            Kind::Strided(base) => {
+                self.storages.begin(Pass::Backward, Some(op.layer), "as_strided", Category::Activations);
+                let storage = self.storages.alloc(base.bytes())?;
+                vec![Some(Handed { gradient: Gradient { storage, layout: base.clone() }, same: false })]
             }
-        }
-        let handed: Vec<Option<Handed>> = recipe.gradients.iter().map(|g| self.hand(g, &incoming)).collect();
-        self.end_recipe();
-        opened.into_iter().chain(incoming.into_iter().flatten().map(|g| g.storage)).for_each(|s| self.storages.release(s));
+        };
+        incoming.into_iter().flatten().for_each(|g| self.storages.release(g.storage));
         self.graph.release_kept(id, &mut self.storages, &mut self.frames);
         for (i, handed) in handed.into_iter().enumerate() {
             let Some(handed) = handed else { continue };
@@ -77,6 +74,44 @@ impl Machine<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// An operator's formulas, from what it kept and the gradients of its outputs.
+    fn formulas(&mut self, program: &Compiled<'_>, id: NodeId, incoming: &[Option<Gradient>]) -> Attempt<Vec<Option<Handed>>> {
+        let op = &program.ops[self.graph.node(id).op as usize];
+        let mut opened = self.open(program, id)?;
+        let recipe = op.backward(self.gpu, incoming);
+        self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
+        for &effect in &recipe.effects {
+            if effect == Effect::Returned {
+                opened.drain(..).for_each(|s| self.storages.release(s));
+            } else {
+                self.perform(effect, Thread::Backward)?;
+            }
+        }
+        let handed = recipe.gradients.iter().map(|g| self.hand(g, incoming)).collect();
+        self.end_recipe();
+        opened.into_iter().for_each(|s| self.storages.release(s));
+        Ok(handed)
+    }
+
+    /// The formulas of an operator that wrote into a view: the base's gradient is copied, the part that was written over goes through
+    /// the formulas, and the result is copied back into its place.
+    fn on_view(&mut self, program: &Compiled<'_>, id: NodeId, base: &Layout) -> Attempt<Vec<Option<Handed>>> {
+        let op = &program.ops[self.graph.node(id).op as usize];
+        self.storages.begin(Pass::Backward, Some(op.layer), "copy_slices", Category::Activations);
+        let whole = self.storages.alloc(base.bytes())?;
+        let part = Layout::new(op.metas[0].like());
+        let part = Gradient { storage: self.storages.alloc(part.bytes())?, layout: part };
+        let incoming = [Some(part)];
+        let mut handed = self.formulas(program, id, &incoming)?;
+        let written = handed[0].replace(Handed { gradient: Gradient { storage: whole, layout: base.clone() }, same: false });
+        written
+            .map(|w| w.gradient.storage)
+            .into_iter()
+            .chain(incoming.into_iter().flatten().map(|g| g.storage))
+            .for_each(|s| self.storages.release(s));
+        Ok(handed)
     }
 
     /// Opens what a node kept; what comes out of a checkpointed region is the caller's to hold.

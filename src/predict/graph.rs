@@ -33,6 +33,19 @@ pub(super) enum Kept {
     Packed(FrameId, u32),
 }
 
+/// What a node does in backward.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Its operator's formulas.
+    Operator,
+    /// The same, for an operator that made a view.
+    View,
+    /// Its operator's formulas for a part of a gradient: the operator wrote into a view of a base that lies so (`CopySlices`).
+    OnView(Layout),
+    /// Puts the gradient of a view that was written into in the place of its base, which lies so (`AsStrided`).
+    Strided(Layout),
+}
+
 /// A gradient: a tensor of its own in a storage that it holds.
 #[derive(Debug, Clone)]
 pub(super) struct Gradient {
@@ -44,6 +57,7 @@ pub(super) struct Gradient {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) op: OpId,
+    pub(super) kind: Kind,
     /// Counts up over all nodes: tells one node from another that has its number later.
     pub(super) sequence: u64,
     holders: u32,
@@ -67,16 +81,25 @@ pub(super) struct Graph {
 
 impl Graph {
     /// A node that nobody holds yet, for an operator with that many outputs. Edges and kept tensors are the caller's to add.
-    pub(super) fn add(&mut self, op: OpId, outputs: usize) -> NodeId {
+    pub(super) fn add(&mut self, op: OpId, kind: Kind, outputs: usize) -> NodeId {
         self.sequence += 1;
         let id = if let Some(id) = self.vacant.pop() {
             id
         } else {
-            self.nodes.push(Node { op, sequence: 0, holders: 0, edges: Vec::new(), kept: Vec::new(), incoming: Vec::new() });
+            self.nodes.push(Node {
+                op,
+                kind: Kind::Operator,
+                sequence: 0,
+                holders: 0,
+                edges: Vec::new(),
+                kept: Vec::new(),
+                incoming: Vec::new(),
+            });
             NodeId::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32 are alive at once")
         };
         let node = &mut self.nodes[id as usize];
         node.op = op;
+        node.kind = kind;
         node.sequence = self.sequence;
         node.incoming.resize_with(outputs, || None);
         self.tape.push((id, self.sequence));
@@ -85,7 +108,7 @@ impl Graph {
 
     /// The node of a sum outside all programs, whose gradient nobody asks for: it only holds what it adds.
     pub(super) fn join(&mut self, terms: [Variable; 2]) -> NodeId {
-        let id = self.add(OpId::MAX, 1);
+        let id = self.add(OpId::MAX, Kind::Operator, 1);
         for term in terms.into_iter().filter(|t| t.node != NO_NODE) {
             self.connect(id, Edge::Node(term.node, term.output));
         }
@@ -110,6 +133,16 @@ impl Graph {
             self.hold(to);
         }
         self.nodes[from as usize].edges.push(edge);
+    }
+
+    /// Where the gradient of a view's base goes: behind the nodes that only made views of it.
+    pub(super) fn base_of(&self, mut edge: Edge) -> Edge {
+        while let Edge::Node(id, _) = edge
+            && let Node { kind: Kind::View | Kind::Strided(_), edges, .. } = &self.nodes[id as usize]
+        {
+            edge = edges[0];
+        }
+        edge
     }
 
     /// One holder fewer. Where it was the last, the node dies, and so does whatever only it held.

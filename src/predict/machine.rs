@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 use super::checkpoint::{Argument, FrameId, Frames};
-use super::graph::{Edge, Graph, Kept, NO_NODE, NodeId};
+use super::graph::{Edge, Graph, Kept, Kind, NO_NODE, NodeId};
 use super::listener::Pass;
-use super::program::{Compiled, Instruction, OpId};
+use super::program::{Compiled, Instruction, OpId, Source};
 use super::storage::{Attempt, Id, NONE, Storages};
 use crate::gpu::Gpu;
 use crate::model::ValueId;
-use crate::ops::{Effect, Library, Output, Saved};
+use crate::ops::{Effect, Library, Saved};
 use crate::record::Category;
 
 /// A variable's tensor: it holds its storage, and the node that made it.
@@ -51,6 +51,12 @@ impl Scope {
     /// Binds a variable for the first time.
     pub(super) fn bind(&mut self, value: ValueId, variable: Variable) {
         *self.slot(value) = variable;
+    }
+
+    /// The variable, where the scope has it and it is bound.
+    fn bound(&mut self, value: ValueId) -> Option<&mut Variable> {
+        let index = (value.0 as usize).checked_sub(self.first)?;
+        self.variables.get_mut(index).filter(|v| v.storage != NONE)
     }
 
     /// The variable, unbound from now on.
@@ -263,8 +269,8 @@ impl<'l, 'g> Machine<'l, 'g> {
                 Saved::Input(i) => input(i),
                 Saved::Slot(slot) => self.slots[slot],
                 Saved::Output(i) => match op.results[i] {
-                    Output::New(slot, _) => self.slots[slot],
-                    Output::View(i, _) | Output::InPlace(i, _) => input(i),
+                    Source::New(slot) => self.slots[slot],
+                    Source::View(i) | Source::Same(i) | Source::InPlace(i) => input(i),
                 },
             };
             let kept = match mode {
@@ -281,16 +287,21 @@ impl<'l, 'g> Machine<'l, 'g> {
             };
             self.graph.node(node).kept.push(kept);
         }
-        for (output, (&value, result)) in (0..).zip(op.outputs.iter().zip(&op.results)) {
-            let storage = match *result {
-                Output::New(slot, _) => std::mem::replace(&mut self.slots[slot], NONE),
-                Output::View(i, _) | Output::InPlace(i, _) => {
-                    let storage = self.variable(scope, op.inputs[i]).storage;
-                    self.storages.hold(storage)
+        for (output, (&value, &result)) in (0..).zip(op.outputs.iter().zip(&op.results)) {
+            let input = |i: usize| self.variable(scope, op.inputs[i]);
+            let variable = match result {
+                Source::New(slot) => {
+                    Variable { storage: std::mem::replace(&mut self.slots[slot], NONE), node: self.graph.hold(node), output }
+                }
+                Source::Same(i) => self.hold(input(i)),
+                Source::View(i) => self.hold(Variable { storage: input(i).storage, node, output }),
+                Source::InPlace(i) => {
+                    let storage = input(i).storage;
+                    let node = self.after_writing(program, op.inputs[i], node, scope);
+                    self.hold(Variable { storage, node, output })
                 }
             };
-            let node = if program.requires[value.0 as usize] { self.graph.hold(node) } else { NO_NODE };
-            scope.bind(value, Variable { storage, node, output });
+            scope.bind(value, variable);
         }
         self.end_recipe();
         Ok(Flow::Finished)
@@ -299,8 +310,16 @@ impl<'l, 'g> Machine<'l, 'g> {
     /// A node for an operator, with edges to what made its inputs.
     fn node(&mut self, program: &Compiled<'_>, id: OpId, scope: &Scope) -> NodeId {
         let op = &program.ops[id as usize];
-        let node = self.graph.add(id, op.outputs.len());
-        for (&value, &needed) in op.inputs.iter().zip(&op.needs) {
+        let written = op.results.iter().find_map(|r| if let Source::InPlace(i) = *r { Some(i) } else { None });
+        let view = written.and_then(|i| program.views[op.inputs[i].0 as usize].as_ref());
+        let kind = match (view, op.results[0]) {
+            (Some(view), _) => Kind::OnView(view.base.clone()),
+            (None, Source::View(_)) => Kind::View,
+            (None, _) => Kind::Operator,
+        };
+        let on_view = view.and(written);
+        let node = self.graph.add(id, kind, op.outputs.len());
+        for (i, (&value, &needed)) in op.inputs.iter().zip(&op.needs).enumerate() {
             let edge = if !needed {
                 Edge::None
             } else if (value.0 as usize) < self.state.len() {
@@ -309,7 +328,24 @@ impl<'l, 'g> Machine<'l, 'g> {
                 let variable = self.variable(scope, value);
                 Edge::Node(variable.node, variable.output)
             };
-            self.graph.connect(node, edge);
+            self.graph.connect(node, if on_view == Some(i) { self.graph.base_of(edge) } else { edge });
+        }
+        node
+    }
+
+    /// The node of a tensor that `writer` has written into. For a view that is a node of its own, made anew, which leads to the
+    /// base's: the base too has been written by `writer`.
+    fn after_writing(&mut self, program: &Compiled<'_>, written: ValueId, writer: NodeId, scope: &mut Scope) -> NodeId {
+        let (Some(view), true) = (&program.views[written.0 as usize], writer != NO_NODE) else { return writer };
+        let op = self.graph.node(writer).op;
+        let node = self.graph.add(op, Kind::Strided(view.base.clone()), 1);
+        self.graph.connect(node, Edge::Node(writer, 0));
+        if let Some(root) = view.root
+            && let Some(variable) = scope.bound(root)
+        {
+            let old = std::mem::replace(&mut variable.node, self.graph.hold(writer));
+            variable.output = 0;
+            self.graph.release(old, &mut self.storages, &mut self.frames);
         }
         node
     }

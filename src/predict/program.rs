@@ -54,12 +54,12 @@ pub(super) struct Op<'p> {
     pub(super) layer: LayerId,
     pub(super) inputs: Vec<ValueId>,
     pub(super) outputs: Vec<ValueId>,
-    metas: Vec<TensorMeta>,
+    pub(super) metas: Vec<TensorMeta>,
     pub(super) needs: Vec<bool>,
     /// Whether it becomes a node of the graph.
     pub(super) is_node: bool,
     pub(super) forward: Vec<Effect>,
-    pub(super) results: Vec<Output>,
+    pub(super) results: Vec<Source>,
     backward: RefCell<Option<Rc<Backward>>>,
 }
 
@@ -83,6 +83,24 @@ pub(super) enum Outgoing {
     View(usize, Layout),
 }
 
+/// Where an output comes from, as [`Output`], without shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    New(usize),
+    View(usize),
+    Same(usize),
+    InPlace(usize),
+}
+
+/// What a value is a view of.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// How the base lies.
+    pub(super) base: Layout,
+    /// The base's value, where the program has one for it.
+    pub(super) root: Option<ValueId>,
+}
+
 /// A program made ready.
 pub(super) struct Compiled<'p> {
     pub(super) instructions: Vec<Instruction>,
@@ -93,8 +111,8 @@ pub(super) struct Compiled<'p> {
     pub(super) divide: Option<Span>,
     /// What the program says, for the rest.
     pub(super) program: &'p Program,
-    /// Whether each value requires a gradient.
-    pub(super) requires: Vec<bool>,
+    /// What each value is a view of, if of anything.
+    pub(super) views: Vec<Option<View>>,
 }
 
 impl<'p> Compiled<'p> {
@@ -104,12 +122,14 @@ impl<'p> Compiled<'p> {
         for (required, s) in requires.iter_mut().zip(state) {
             *required = tape && s.kind == StateKind::Parameter;
         }
-        let mut c = Compiling { program, gpu, instructions: Vec::new(), ops: Vec::new(), regions: Vec::new(), open: Vec::new(), requires };
+        let views = vec![None; program.values.len()];
+        let mut c =
+            Compiling { program, gpu, views, instructions: Vec::new(), ops: Vec::new(), regions: Vec::new(), open: Vec::new(), requires };
         let forward = c.body(&program.forward);
         let criterion = program.criterion.as_ref().map(|b| c.body(b));
         let divide = program.divide.as_ref().map(|b| c.body(b));
-        let Compiling { instructions, ops, regions, requires, .. } = c;
-        Self { instructions, ops, regions, forward, criterion, divide, program, requires }
+        let Compiling { instructions, ops, regions, views, .. } = c;
+        Self { instructions, ops, regions, forward, criterion, divide, program, views }
     }
 }
 
@@ -121,7 +141,9 @@ struct Compiling<'p, 'g> {
     regions: Vec<Region>,
     /// Regions under way, outermost first.
     open: Vec<usize>,
+    /// Whether each value requires a gradient.
     requires: Vec<bool>,
+    views: Vec<Option<View>>,
 }
 
 impl<'p> Compiling<'p, '_> {
@@ -175,11 +197,13 @@ impl<'p> Compiling<'p, '_> {
     fn run(&mut self, rule: &'p dyn OpRule, inputs: &[ValueId], outputs: &[ValueId], layer: LayerId) {
         let metas: Vec<TensorMeta> = inputs.iter().map(|v| self.program.values[v.0 as usize].clone()).collect();
         let needs: Vec<bool> = inputs.iter().map(|v| self.requires[v.0 as usize]).collect();
-        let is_node = needs.contains(&true);
         let forward = rule.forward(RuleContext { gpu: self.gpu }, &metas, &needs);
-        for v in outputs {
+        let results: Vec<Source> = forward.outputs.iter().zip(outputs).map(|(output, &value)| self.result(output, value, inputs)).collect();
+        let is_node = needs.contains(&true) && !results.iter().all(|r| matches!(r, Source::Same(_)));
+        for (result, v) in results.iter().zip(outputs) {
             let v = v.0 as usize;
-            self.requires[v] = is_node && self.program.values[v].dtype.is_float();
+            let required = if let Source::Same(i) = *result { needs[i] } else { is_node };
+            self.requires[v] = required && self.program.values[v].dtype.is_float();
             self.widen(v..v + 1);
         }
         self.instructions.push(Instruction::Run(OpId::try_from(self.ops.len()).expect("plans hold far fewer operators")));
@@ -193,9 +217,26 @@ impl<'p> Compiling<'p, '_> {
             needs,
             is_node,
             forward: forward.effects,
-            results: forward.outputs,
+            results,
             backward: RefCell::new(None),
         });
+    }
+
+    /// Where an output comes from; notes what it is a view of.
+    fn result(&mut self, output: &Output, value: ValueId, inputs: &[ValueId]) -> Source {
+        let of = |i: usize| inputs[i].0 as usize;
+        let (source, view) = match output {
+            Output::New(slot, _) => (Source::New(*slot), None),
+            Output::NewView(slot, _, base) => (Source::New(*slot), Some(View { base: Rc::new(base.clone()), root: None })),
+            Output::View(i, _) => {
+                let base = || View { base: Rc::new(self.program.values[of(*i)].clone()), root: Some(inputs[*i]) };
+                (Source::View(*i), Some(self.views[of(*i)].clone().unwrap_or_else(base)))
+            }
+            Output::Same(i) => (Source::Same(*i), self.views[of(*i)].clone()),
+            Output::InPlace(i, _) => (Source::InPlace(*i), self.views[of(*i)].clone()),
+        };
+        self.views[value.0 as usize] = view;
+        source
     }
 }
 

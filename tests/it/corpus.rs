@@ -153,7 +153,7 @@ fn events(path: &Path, gpu: &Gpu) -> Vec<(i64, String)> {
     let mut log = Log::default();
     let experiment = runner::experiment::load(path).unwrap_or_else(|e| panic!("{e}"));
     let case = &experiment.cases[0];
-    runner::predict::predict_with(&case.work, gpu, case.allocator.clone(), Some(&mut log));
+    let _ = runner::predict::predict_with(&case.work, gpu, case.allocator.clone(), Some(&mut log));
     log.events.retain(|e| e.0 != 0 || e.1.starts_with("At"));
     log.events
 }

@@ -46,7 +46,10 @@ impl OpRule for Linear {
         // cuBLASLt adds the bias as it stores, but PyTorch takes it only where both sides of the weight are longer than 1.
         let epilogue = self.bias && weight.shape.dims().iter().all(|&d| d > 1);
         r.library(if epilogue { Library::CublasLt } else { Library::Cublas });
-        r.forward(vec![Output::New(slot, out)])
+        // `addmm` makes a matrix, of which one with more dimensions is a view; without a bias the fold is undone unseen.
+        let output =
+            if self.bias && out.shape.rank() != 2 { Output::NewView(slot, out.clone(), matrix(&out)) } else { Output::New(slot, out) };
+        r.forward(vec![output])
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
@@ -82,7 +85,7 @@ fn product(r: &mut Recipe, input: &TensorMeta, incoming: &TensorMeta) -> Gradien
     Gradient::New(out, input.like())
 }
 
-/// The gradient as the matrix that the product gave: leading dimensions folded into rows.
+/// A tensor as the matrix that the product gave: leading dimensions folded into rows.
 fn matrix(incoming: &TensorMeta) -> TensorMeta {
     let shape = Shape::new([incoming.shape.rows(), incoming.shape.last()]).expect("the same number of elements");
     if incoming.is_expanded_scalar() { TensorMeta::expanded(shape, incoming.dtype) } else { TensorMeta::contiguous(shape, incoming.dtype) }
