@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::exit::Failure;
-use super::{replay, run};
+use super::{predict, replay, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +25,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    run: Option<run::Args>,
+    run: run::Args,
     /// When to colour what is printed
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     color: Color,
@@ -34,6 +33,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Predict(predict::Args),
     Replay(replay::Args),
 }
 
@@ -42,10 +42,10 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();
-    let outcome = match (&arguments.command, &arguments.run) {
-        (Some(Command::Replay(args)), _) => replay::run(args),
-        (None, Some(args)) => run::run(args),
-        (None, None) => Err(Failure::usage("no experiment is named; `runner --help` shows how")),
+    let outcome = match &arguments.command {
+        Some(Command::Predict(args)) => predict::run(args),
+        Some(Command::Replay(args)) => replay::run(args),
+        None => run::run(&arguments.run),
     };
     match outcome {
         Ok(exit) => exit.into(),

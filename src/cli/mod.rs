@@ -8,6 +8,7 @@ mod exit;
 mod inputs;
 mod load;
 mod machine;
+mod predict;
 mod replay;
 mod run;
 

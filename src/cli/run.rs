@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use crate::experiment::Experiment;
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
+use crate::predict::predict;
 use crate::record::{Measured, MicroStep, Predicted};
 use crate::report::progress::Progress;
 use crate::report::run_file::{self, Machine, RunFile};
@@ -59,8 +60,8 @@ struct Run {
 }
 
 impl Run {
-    fn foresee(experiment: Experiment, _: &Gpu) -> Self {
-        let predicted = experiment.cases.iter().map(|_| Vec::new()).collect();
+    fn foresee(experiment: Experiment, gpu: &Gpu) -> Self {
+        let predicted = experiment.cases.iter().map(|case| predict(&case.work, gpu, case.allocator.clone())).collect();
         Self { experiment, predicted }
     }
 

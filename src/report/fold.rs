@@ -61,8 +61,8 @@ fn fold_chunks<'a>(
         let repeats = chunks[i + 1..].iter().take_while(|c| repeats(shown, c)).count();
         match repeats {
             0 => {}
-            1 => lines.push(Line::Note(format!("{} as {}", name(chunks[i + 1]), name(shown)))),
-            n => lines.push(Line::Note(format!("{} to {} as {}", name(chunks[i + 1]), name(chunks[i + n]), name(shown)))),
+            1 => lines.push(Line::Note(format!("{} repeats {}", name(chunks[i + 1]), name(shown)))),
+            n => lines.push(Line::Note(format!("{} to {} repeat {}", name(chunks[i + 1]), name(chunks[i + n]), name(shown)))),
         }
         i += 1 + repeats;
     }
@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn steps_that_repeat_are_one_line() {
         let rows: Vec<_> = (1..=9).map(|s| row(s, 1, Phase::Input, if s == 1 { 1 } else { 2 })).collect();
-        assert_eq!(text(&fold(&rows)), ["1.1 input", "2.1 input", "3 to 9 as 2"]);
+        assert_eq!(text(&fold(&rows)), ["1.1 input", "2.1 input", "3 to 9 repeat 2"]);
     }
 
     #[test]
     fn micro_steps_that_repeat_are_one_line() {
         let mut rows: Vec<_> = (1..=4).map(|m| row(1, m, Phase::Input, 1)).collect();
         rows.push(row(1, 4, Phase::Optimizer, 1));
-        assert_eq!(text(&fold(&rows)), ["1.1 input", "1.2 to 1.3 as 1.1", "1.4 input", "1.4 optimizer"]);
+        assert_eq!(text(&fold(&rows)), ["1.1 input", "1.2 to 1.3 repeat 1.1", "1.4 input", "1.4 optimizer"]);
     }
 
     #[test]

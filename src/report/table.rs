@@ -301,7 +301,7 @@ step  phase      allocated  predicted  peak  predicted  reserved  predicted    l
 1     input           0.00     0.00 =  0.00     0.00 =      2.00     2.00 =    activations 0.00
 1     forward         2.00     2.00 =  2.00     2.00 =      2.00     2.00 =    activations 2.00  <- peak
 1     zero_grad       0.00     0.00 =  0.00     0.00 =      2.00     2.00 =    activations 0.00
-2 to 3 as 1
+2 to 3 repeat 1
 predicted = measured in all 10 rows; peak 2.00 MiB in step 1 forward
 "
         );

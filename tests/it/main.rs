@@ -7,3 +7,5 @@ mod cuda;
 mod edges;
 mod executor;
 mod experiment;
+mod run;
+mod support;
