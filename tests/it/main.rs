@@ -7,5 +7,3 @@ mod cuda;
 mod edges;
 mod executor;
 mod experiment;
-mod run;
-mod support;
