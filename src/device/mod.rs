@@ -2,8 +2,9 @@
 //! writes the addresses that it is given.
 
 pub mod cuda;
+pub mod host;
 mod kind;
 mod operand;
 
 pub use kind::Device;
-pub use operand::Operand;
+pub use operand::{Operand, Spread};

@@ -34,6 +34,23 @@ impl TensorMeta {
         Self { shape, dtype, strides }
     }
 
+    /// The tensor as seen when broadcast to `shape`: stride 0 along every dimension that it lacks or has once.
+    ///
+    /// # Panics
+    /// It does not broadcast to that shape.
+    #[must_use]
+    pub fn broadcast_to(&self, shape: &Shape) -> Self {
+        let mut strides = vec![0; shape.rank()];
+        let own = self.shape.dims().iter().zip(&self.strides).rev();
+        let mut wanted = shape.dims().iter().zip(&mut strides).rev();
+        for (&size, &step) in own {
+            let (&target, stride) = wanted.next().expect("a tensor is broadcast to no fewer dimensions than it has");
+            assert!(size == target || size == 1, "{} does not broadcast to {shape}", self.shape);
+            *stride = if size == 1 { 0 } else { step };
+        }
+        Self { shape: shape.clone(), dtype: self.dtype, strides }
+    }
+
     /// The same shape, contiguous, in another element type.
     #[must_use]
     pub fn with_dtype(&self, dtype: DType) -> Self {

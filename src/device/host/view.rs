@@ -1,0 +1,275 @@
+//! A tensor's elements in row-major order, whatever its strides and element type.
+//!
+//! Invariant: element `i` is the same for every view of one shape, so that operands can be walked side by side.
+
+use super::arena::Extent;
+use super::element::{Real, load, store};
+use crate::device::Operand;
+use crate::meta::{DType, TensorMeta};
+
+/// Where elements lie, dimensions merged where one walk covers both.
+#[derive(Debug, Clone)]
+struct Layout {
+    /// Size and stride of each dimension, outermost first; at least one.
+    dims: Vec<(usize, usize)>,
+    elements: usize,
+}
+
+impl Layout {
+    fn of(meta: &TensorMeta) -> Self {
+        let mut dims: Vec<(usize, usize)> = Vec::with_capacity(meta.shape.rank());
+        for (&size, &stride) in meta.shape.dims().iter().zip(&meta.strides).filter(|&(&d, _)| d != 1) {
+            let (size, stride) = (usize_of(size), usize_of(stride));
+            match dims.last_mut() {
+                Some(last) if last.1 == size * stride => *last = (last.0 * size, stride),
+                _ => dims.push((size, stride)),
+            }
+        }
+        if dims.is_empty() {
+            dims.push((1, 1));
+        }
+        Self { dims, elements: usize_of(meta.numel()) }
+    }
+
+    fn is_dense(&self) -> bool {
+        self.dims.len() == 1 && self.dims[0].1 == 1
+    }
+
+    /// Calls `run(offset, stride, from, length)` for each stretch of `start..start + length` along the innermost dimension:
+    /// `from` counts from `start`, offset and stride are in stored elements.
+    fn runs(&self, start: usize, length: usize, mut run: impl FnMut(usize, usize, usize, usize)) {
+        let (&(inner, stride), outer) = self.dims.split_last().expect("a layout has a dimension");
+        let mut done = 0;
+        while done < length {
+            let at = start + done;
+            let (mut index, within) = (at / inner, at % inner);
+            let mut offset = within * stride;
+            for &(size, stride) in outer.iter().rev() {
+                offset += index % size * stride;
+                index /= size;
+            }
+            let take = (inner - within).min(length - done);
+            run(offset, stride, done, take);
+            done += take;
+        }
+    }
+}
+
+/// The bytes from an operand's first element to its last.
+pub(super) fn extent(operand: Operand<'_>) -> Extent {
+    let meta = operand.meta;
+    let last: u64 = meta.shape.dims().iter().zip(&meta.strides).map(|(&d, &s)| d.saturating_sub(1) * s).sum();
+    let elements = if meta.numel() == 0 { 0 } else { last + 1 };
+    Extent { address: operand.address, bytes: elements * meta.dtype.bytes() }
+}
+
+/// A tensor to read.
+#[derive(Debug, Clone)]
+pub struct View<'a> {
+    bytes: &'a [u8],
+    dtype: DType,
+    layout: Layout,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(bytes: &'a [u8], meta: &TensorMeta) -> Self {
+        Self { bytes, dtype: meta.dtype, layout: Layout::of(meta) }
+    }
+
+    /// Values of the program's own, laid out as `meta` says.
+    ///
+    /// # Panics
+    /// Where they are not of its element type.
+    #[must_use]
+    pub fn over<R: Real>(values: &'a [R], meta: &TensorMeta) -> Self {
+        assert_eq!(meta.dtype, R::DTYPE, "values are of the type that their layout names");
+        Self::new(bytemuck::cast_slice(values), meta)
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.layout.elements
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements from `start` on, as many as `out` holds.
+    pub fn load<R: Real>(&self, start: usize, out: &mut [R]) {
+        let width = usize_of(self.dtype.bytes());
+        self.layout.runs(start, out.len(), |offset, stride, from, length| {
+            load(self.dtype, &self.bytes[offset * width..], stride, &mut out[from..from + length]);
+        });
+    }
+
+    /// `length` elements from `start` on: the stored ones where they need no conversion, else loaded into `buffer`.
+    pub fn slice<'b, R: Real>(&'b self, start: usize, length: usize, buffer: &'b mut Vec<R>) -> &'b [R] {
+        if let Some(all) = self.stored() {
+            return &all[start..start + length];
+        }
+        buffer.resize(length, R::ZERO);
+        self.load(start, buffer);
+        buffer
+    }
+
+    /// All elements where they lie in order and are stored as `R`.
+    #[must_use]
+    pub fn stored<R: Real>(&self) -> Option<&'a [R]> {
+        (self.dtype == R::DTYPE && self.layout.is_dense()).then(|| bytemuck::cast_slice(self.bytes))
+    }
+
+    /// The stored elements from the first to the last, in whatever order they lie, if they are stored as `R`.
+    #[must_use]
+    pub fn elements<R: Real>(&self) -> Option<&'a [R]> {
+        (self.dtype == R::DTYPE).then(|| bytemuck::cast_slice(self.bytes))
+    }
+
+    /// Class indices or tokens.
+    ///
+    /// # Panics
+    /// Where they are stored as anything but contiguous i64.
+    #[must_use]
+    pub fn indices(&self) -> &'a [i64] {
+        assert!(self.dtype == DType::I64 && self.layout.is_dense(), "indices are contiguous i64");
+        bytemuck::cast_slice(self.bytes)
+    }
+}
+
+/// A tensor to write.
+#[derive(Debug)]
+pub struct ViewMut<'a> {
+    bytes: &'a mut [u8],
+    dtype: DType,
+    layout: Layout,
+}
+
+impl<'a> ViewMut<'a> {
+    pub(super) fn new(bytes: &'a mut [u8], meta: &TensorMeta) -> Self {
+        Self { bytes, dtype: meta.dtype, layout: Layout::of(meta) }
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.layout.elements
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether elements lie in order, so that [`split`](Self::split) can cut it.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        self.layout.is_dense()
+    }
+
+    /// Elements from `start` on, as many as `out` holds.
+    pub fn load<R: Real>(&self, start: usize, out: &mut [R]) {
+        let width = usize_of(self.dtype.bytes());
+        self.layout.runs(start, out.len(), |offset, stride, from, length| {
+            load(self.dtype, &self.bytes[offset * width..], stride, &mut out[from..from + length]);
+        });
+    }
+
+    /// Replaces elements from `start` on with all of `values`.
+    pub fn store<R: Real>(&mut self, start: usize, values: &[R]) {
+        let width = usize_of(self.dtype.bytes());
+        let Self { bytes, dtype, layout } = self;
+        layout.runs(start, values.len(), |offset, stride, from, length| {
+            store(*dtype, &mut bytes[offset * width..], stride, &values[from..from + length]);
+        });
+    }
+
+    /// All elements where they lie in order and are stored as `R`.
+    #[must_use]
+    pub fn stored<R: Real>(&mut self) -> Option<&mut [R]> {
+        (self.dtype == R::DTYPE && self.layout.is_dense()).then(|| bytemuck::cast_slice_mut(self.bytes))
+    }
+
+    /// Overwrites the stored bytes of a contiguous tensor.
+    ///
+    /// # Panics
+    /// Where there are not exactly as many.
+    pub fn copy_bytes(&mut self, bytes: &[u8]) {
+        assert!(self.layout.is_dense(), "bytes are copied into contiguous tensors");
+        self.bytes.copy_from_slice(bytes);
+    }
+
+    /// The first `at` elements and the others.
+    ///
+    /// # Panics
+    /// Where elements do not lie in order.
+    #[must_use]
+    pub fn split(self, at: usize) -> (Self, Self) {
+        assert!(self.is_dense(), "a tensor is cut where its elements lie in order");
+        let elements = self.len();
+        let (head, tail) = self.bytes.split_at_mut(at * usize_of(self.dtype.bytes()));
+        let part = |bytes, elements| Self { bytes, dtype: self.dtype, layout: Layout { dims: vec![(elements, 1)], elements } };
+        (part(head, at), part(tail, elements - at))
+    }
+}
+
+pub(super) fn usize_of(n: u64) -> usize {
+    usize::try_from(n).expect("the host addresses what it computes on")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::Shape;
+
+    fn strided(dims: &[u64], strides: &[u64]) -> TensorMeta {
+        let shape = Shape::new(dims).expect("a small shape");
+        TensorMeta { shape, dtype: DType::F32, strides: strides.to_vec() }
+    }
+
+    fn elements(meta: &TensorMeta, start: usize, length: usize) -> Vec<f32> {
+        let stored: Vec<f32> = (0u8..24).map(f32::from).collect();
+        let mut out = vec![0.0; length];
+        View::new(bytemuck::cast_slice(&stored), meta).load(start, &mut out);
+        out
+    }
+
+    #[test]
+    fn reads_in_row_major_order() {
+        assert_eq!(elements(&strided(&[2, 3], &[3, 1]), 1, 4), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(elements(&strided(&[3, 2], &[1, 3]), 0, 6), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        assert_eq!(elements(&strided(&[3, 2], &[1, 3]), 3, 2), [4.0, 2.0]);
+        assert_eq!(elements(&strided(&[2, 3], &[0, 1]), 0, 6), [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+        assert_eq!(elements(&strided(&[2, 3], &[1, 0]), 1, 4), [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(elements(&strided(&[2, 3], &[0, 0]), 0, 6), [0.0; 6]);
+        assert_eq!(elements(&strided(&[2, 2, 2], &[8, 1, 4]), 0, 8), [0.0, 4.0, 1.0, 5.0, 8.0, 12.0, 9.0, 13.0]);
+        assert_eq!(elements(&strided(&[], &[]), 0, 1), [0.0]);
+    }
+
+    #[test]
+    fn writes_where_it_reads() {
+        let meta = strided(&[3, 2], &[1, 3]);
+        let mut stored = [0f32; 6];
+        let mut view = ViewMut::new(bytemuck::cast_slice_mut(&mut stored), &meta);
+        view.store(1, &[1.0f64, 2.0, 3.0, 4.0, 5.0]);
+        let mut back = [9.0f32; 6];
+        view.load(0, &mut back);
+        assert_eq!(back, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(stored, [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+    }
+
+    #[test]
+    fn knows_what_lies_in_order() {
+        let dense = strided(&[2, 1, 3], &[3, 99, 1]);
+        assert!(Layout::of(&dense).is_dense());
+        assert!(Layout::of(&strided(&[], &[])).is_dense());
+        assert!(!Layout::of(&strided(&[2, 3], &[4, 1])).is_dense());
+        let operand = Operand { address: 64, meta: &strided(&[2, 3], &[4, 1]) };
+        assert_eq!(extent(operand), Extent { address: 64, bytes: 28 });
+        let operand = Operand { address: 0, meta: &strided(&[0, 3], &[3, 1]) };
+        assert_eq!(extent(operand).bytes, 0);
+    }
+}
