@@ -1,6 +1,7 @@
 //! Sums of two tensors, as gradients need them.
 
 use super::{Exec, Result};
+use crate::device::host::map;
 use crate::tensor::Tensor;
 
 impl Exec {
@@ -8,10 +9,14 @@ impl Exec {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn add(&self, left: &Tensor, _right: &Tensor) -> Result<Tensor> {
-        self.empty_like(left)
+    pub fn add(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
+        let out = self.empty_like(left)?;
+        self.on_host(|host| map!(host, [left, right] => [out], |left, right| [left + right]));
+        Ok(out)
     }
 
     /// `left += right`.
-    pub fn add_in_place(&self, _left: &Tensor, _right: &Tensor) {}
+    pub fn add_in_place(&self, left: &Tensor, right: &Tensor) {
+        self.on_host(|host| map!(host, [left, right] => [left], |left, right| [left + right]));
+    }
 }

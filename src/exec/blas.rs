@@ -12,9 +12,10 @@ impl Exec {
     /// Out of memory.
     pub fn mm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let out = self.empty(product_meta(a, b))?;
-        let _a = self.readable_matrix(a)?;
-        let _b = self.readable_matrix(b)?;
+        let a = self.readable_matrix(a)?;
+        let b = self.readable_matrix(b)?;
         self.workspace(Workspace::Cublas)?;
+        self.on_host(|host| host.matmul(a.operand(), b.operand(), None, out.operand()));
         Ok(out)
     }
 
@@ -22,12 +23,13 @@ impl Exec {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn addmm(&self, _bias: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    pub fn addmm(&self, bias: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let out = self.empty(product_meta(a, b))?;
-        let _a = self.readable_matrix(a)?;
-        let _b = self.readable_matrix(b)?;
+        let a = self.readable_matrix(a)?;
+        let b = self.readable_matrix(b)?;
         let epilogue = b.shape().dims().iter().all(|&d| d > 1);
         self.workspace(if epilogue { Workspace::CublasLt } else { Workspace::Cublas })?;
+        self.on_host(|host| host.matmul(a.operand(), b.operand(), Some(bias.operand()), out.operand()));
         Ok(out)
     }
 

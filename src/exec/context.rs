@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use super::Result;
+use super::random::Generator;
 use super::workspace::Workspaces;
 use crate::device::Device;
+use crate::device::host::Host;
 use crate::gpu::Gpu;
 use crate::meta::TensorMeta;
 use crate::record::Category;
@@ -16,6 +18,7 @@ pub struct Exec {
     gpu: Gpu,
     device: Device,
     pub(super) workspaces: Workspaces,
+    generator: Generator,
     memory: Rc<Memory>,
 }
 
@@ -23,7 +26,7 @@ impl Exec {
     /// A device whose memory comes from `memory` and whose size-dependent choices are those of `gpu`.
     #[must_use]
     pub fn new(gpu: Gpu, device: Device, memory: Rc<Memory>) -> Self {
-        Self { gpu, device, workspaces: Workspaces::default(), memory }
+        Self { gpu, device, workspaces: Workspaces::default(), generator: Generator::default(), memory }
     }
 
     /// The GPU that is run on or stood in for.
@@ -36,6 +39,26 @@ impl Exec {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Runs `compute` if the host computes. Whatever is allocated is allocated around it, on every device alike.
+    pub fn on_host(&self, compute: impl FnOnce(&Host)) {
+        match &self.device {
+            Device::Host(host) => compute(host),
+            Device::Cuda(_) | Device::Virtual => {}
+        }
+    }
+
+    /// Whether tensors have values.
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        !matches!(self.device, Device::Virtual)
+    }
+
+    /// Where random numbers come from.
+    #[must_use]
+    pub fn generator(&self) -> &Generator {
+        &self.generator
     }
 
     /// The allocator and its account.

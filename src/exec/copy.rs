@@ -59,5 +59,28 @@ impl Exec {
     }
 
     /// Overwrites `to` with `from`, of the same shape or broadcast to it.
-    pub fn copy(&self, _from: &Tensor, _to: &Tensor) {}
+    pub fn copy(&self, from: &Tensor, to: &Tensor) {
+        self.on_host(|host| {
+            let from = from.operand().spread(to.shape());
+            host.copy(from.operand(), to.operand());
+        });
+    }
+
+    /// Overwrites every element.
+    pub fn fill(&self, t: &Tensor, value: f64) {
+        self.on_host(|host| host.fill(t.operand(), value));
+    }
+
+    /// Overwrites a contiguous tensor with elements from the program's own memory, as they are stored.
+    pub fn upload(&self, bytes: &[u8], to: &Tensor) {
+        self.on_host(|host| host.upload(to.operand(), bytes));
+    }
+
+    /// `t.item()`: the value of a scalar; `None` where nothing computes one.
+    #[must_use]
+    pub fn item(&self, t: &Tensor) -> Option<f64> {
+        let mut value = None;
+        self.on_host(|host| value = host.values(t.operand()).pop());
+        value
+    }
 }

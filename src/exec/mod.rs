@@ -8,11 +8,13 @@ mod add;
 mod blas;
 mod context;
 mod copy;
+mod random;
 mod reduction;
 mod sum;
 mod workspace;
 
 pub use context::Exec;
+pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;
 pub use workspace::{Thread, Workspace};
 

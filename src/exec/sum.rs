@@ -16,11 +16,11 @@ impl Exec {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn reduce(&self, _how: Combine, t: &Tensor, reduced: &[bool]) -> Result<Tensor> {
+    pub(crate) fn reduce(&self, how: Combine, t: &Tensor, reduced: &[bool]) -> Result<Tensor> {
         let kept: Vec<u64> = t.shape().dims().iter().zip(reduced).map(|(&d, &reduced)| if reduced { 1 } else { d }).collect();
         let shape = Shape::new(kept).expect("no more elements than before");
         let out = self.empty(TensorMeta::contiguous(shape, t.dtype()))?;
-        self.with_reduction_scratch(t.meta(), reduced, out.dtype(), || {})?;
+        self.reduce_into(how, t, reduced, &out)?;
         Ok(out)
     }
 
@@ -38,8 +38,18 @@ impl Exec {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn reduce_all_into(&self, _how: Combine, t: &Tensor, out: &Tensor) -> Result<()> {
-        self.with_reduction_scratch(t.meta(), &vec![true; t.shape().rank()], out.dtype(), || {})
+    pub(crate) fn reduce_all_into(&self, how: Combine, t: &Tensor, out: &Tensor) -> Result<()> {
+        self.reduce_into(how, t, &vec![true; t.shape().rank()], out)
+    }
+
+    fn reduce_into(&self, how: Combine, t: &Tensor, reduced: &[bool], out: &Tensor) -> Result<()> {
+        let factor = match how {
+            Combine::Sum => 1.0,
+            Combine::Mean => out.meta().numel() as f64 / t.meta().numel() as f64,
+        };
+        self.with_reduction_scratch(t.meta(), reduced, out.dtype(), || {
+            self.on_host(|host| host.reduce(t.operand(), reduced, factor, out.operand()));
+        })
     }
 
     /// `at::sum_to`: undoes a broadcast, by summing what was spread. The tensor itself where nothing was.

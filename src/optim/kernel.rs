@@ -2,6 +2,7 @@
 //! code (`torch/optim/*.py`). As with operators, a kernel never asks its rule.
 
 use super::optimizer::Optimizer;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
 use crate::record::Category;
@@ -23,6 +24,22 @@ pub struct Scaling {
     pub grad_scale: Tensor,
     /// Not 0 where a gradient is infinite or not a number: a scalar.
     pub found_inf: Tensor,
+}
+
+impl Scaling {
+    /// What a fused step does first: whether it goes on, with its gradients divided by the scale.
+    pub(super) fn unscale(&self, exec: &Exec, trained: &[Trained]) -> bool {
+        if exec.item(&self.found_inf).is_some_and(|found| found != 0.0) {
+            return false;
+        }
+        exec.on_host(|host| {
+            for grad in trained.iter().filter_map(|t| t.grad.as_ref()) {
+                let scale = self.grad_scale.operand().spread(grad.shape());
+                map!(host, [grad, scale] => [grad], |grad, scale| [grad / scale]);
+            }
+        });
+        true
+    }
 }
 
 /// An optimizer with its state.
@@ -49,14 +66,18 @@ impl Optimizer {
     }
 }
 
-/// A new tensor of state, laid out as its parameter.
+/// A new tensor of zeros for state, laid out as its parameter.
 pub(super) fn state_like(exec: &Exec, parameter: &Tensor) -> Result<Tensor> {
-    exec.empty_as(parameter.shared_meta(), Category::OptimizerState)
+    let state = exec.empty_as(parameter.shared_meta(), Category::OptimizerState)?;
+    exec.fill(&state, 0.0);
+    Ok(state)
 }
 
 /// A fused optimizer's step counter, which lives on the device.
 pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
-    exec.empty_as(TensorMeta::scalar(DType::F32), Category::OptimizerState)
+    let counter = exec.empty_as(TensorMeta::scalar(DType::F32), Category::OptimizerState)?;
+    exec.fill(&counter, 0.0);
+    Ok(counter)
 }
 
 /// A temporary for each tensor, all alive together: what a `_foreach_` function returns.

@@ -1,12 +1,14 @@
 //! Addition of a number in place takes no memory.
 
 use super::rule::AddScalar;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for AddScalar {
-    fn forward(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        exec.on_host(|host| map!(host, (value = self.value), [inputs[0]] => [inputs[0]], |x| [x + value]));
         Ok(Forward::plain(inputs[0].clone()))
     }
 

@@ -78,6 +78,7 @@ impl OpKernel for BatchNorm {
         let out = exec.empty_like(inputs[0])?;
         let path = self.path(x, weight);
         if !self.training && matches!(path, Path::Cudnn) {
+            exec.on_host(|host| self.evaluate_on_host(host, inputs, &out));
             return Ok(Forward::plain(out));
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
@@ -85,6 +86,13 @@ impl OpKernel for BatchNorm {
         if self.training && matches!(path, Path::Matrix) {
             let _scratch = Split::of(x.shape.rows(), weight.numel()).scratch(exec, weight.numel(), mean.dtype().bytes())?;
         }
+        exec.on_host(|host| {
+            if self.training {
+                self.train_on_host(host, inputs, &out, &mean, &invstd);
+            } else {
+                self.evaluate_on_host(host, inputs, &out);
+            }
+        });
         Ok(Forward::saving(out, [mean, invstd]))
     }
 
@@ -104,6 +112,7 @@ impl OpKernel for BatchNorm {
                 *gradient = new(i)?;
             }
         }
+        exec.on_host(|host| self.backward_on_host(host, at, &gradients));
         Ok(gradients)
     }
 }

@@ -1,6 +1,7 @@
 //! `binary_cross_entropy_with_logits`: two temporaries of the input's size.
 
 use super::rule::BceWithLogits;
+use crate::device::host::map;
 use crate::exec::{Combine, Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -13,10 +14,24 @@ impl OpKernel for BceWithLogits {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let _log_sigmoid = exec.empty_like(inputs[0])?;
         let losses = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| {
+            map!(host, [inputs[0], inputs[1]] => [losses], |x, target| [{
+                let log_sigmoid = x.min(0.0) - (-x.abs()).exp().ln_1p();
+                (1.0 - target) * x - log_sigmoid
+            }]);
+        });
         Ok(Forward::plain(exec.reduce_all(Combine::Mean, &losses)?))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?), None])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| {
+            let grad = at.grad().operand().spread(out.shape());
+            let share = 1.0 / out.meta().numel() as f64;
+            map!(host, (share = share), [at.saved(0), at.saved(1), grad] => [out], |x, target, grad| [{
+                (1.0 / (1.0 + (-x).exp()) - target) * grad * share
+            }]);
+        });
+        Ok(vec![Some(out), None])
     }
 }

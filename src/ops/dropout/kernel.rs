@@ -2,7 +2,8 @@
 //! nothing is dropped.
 
 use super::rule::Dropout;
-use crate::exec::{Exec, Result};
+use crate::device::host::{Philox, map};
+use crate::exec::{Exec, Result, Stream};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -23,14 +24,30 @@ impl OpKernel for Dropout {
         if self.p >= 1.0 {
             let zero = exec.empty(TensorMeta::scalar(x.dtype()))?;
             let out = if self.inplace { x.clone() } else { exec.empty_like(x)? };
+            exec.on_host(|host| {
+                host.store(zero.operand(), &[0.0]);
+                map!(host, [x] => [out], |x| [x * 0.0]);
+            });
             return Ok(Forward::saving(out, if needs[0] { vec![zero] } else { Vec::new() }));
         }
+        let keep = 1.0 - self.p;
+        let Stream { seed, number } = exec.generator().draw();
+        let philox = Philox::new(seed, number);
         if self.inplace {
             let noise = exec.empty_like(x)?;
+            exec.on_host(|host| {
+                host.bernoulli(noise.operand(), keep, philox);
+                map!(host, (scale = 1.0 / keep), [noise] => [noise], |kept| [kept * scale]);
+                map!(host, [x, noise] => [x], |x, noise| [x * noise]);
+            });
             return Ok(Forward::saving(x.clone(), [noise]));
         }
         let mask = exec.empty(x.meta().with_dtype(DType::Bool))?;
         let out = exec.empty_like(x)?;
+        exec.on_host(|host| {
+            host.bernoulli(mask.operand(), keep, philox);
+            map!(host, (scale = 1.0 / keep), [x, mask] => [out], |x, kept| [x * kept * scale]);
+        });
         Ok(Forward::saving(out, [mask]))
     }
 
@@ -38,6 +55,13 @@ impl OpKernel for Dropout {
         if !self.drops() {
             return Ok(vec![Some(at.grad().clone())]);
         }
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| {
+            // A mask of ones where elements were kept, noise that is scaled already, or the one zero.
+            let noise = at.saved(0).operand().spread(out.shape());
+            let scale = if at.saved(0).dtype() == DType::Bool { 1.0 / (1.0 - self.p) } else { 1.0 };
+            map!(host, (scale = scale), [at.grad(), noise] => [out], |grad, noise| [grad * noise * scale]);
+        });
+        Ok(vec![Some(out)])
     }
 }

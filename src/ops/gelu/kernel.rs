@@ -1,9 +1,19 @@
 //! `gelu` keeps its input.
 
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+
 use super::rule::Gelu;
+use crate::device::host::{Real, map};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
+
+/// √(2/π), of the tanh approximation.
+const BETA: f64 = SQRT_2 * FRAC_2_SQRT_PI * 0.5;
+/// Of the tanh approximation: the coefficient of the cube.
+const KAPPA: f64 = 0.044715;
+/// 1/√(2π): the normal density at 0.
+const DENSITY: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5;
 
 impl OpKernel for Gelu {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
@@ -11,10 +21,33 @@ impl OpKernel for Gelu {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::plain(exec.empty_like(inputs[0])?))
+        let out = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| {
+            if self.tanh {
+                map!(host, (beta = BETA, kappa = KAPPA), [inputs[0]] => [out], |x| [0.5 * x * (1.0 + (beta * (x + kappa * x * x * x)).tanh())]);
+            } else {
+                map!(host, (root = FRAC_1_SQRT_2), [inputs[0]] => [out], |x| [0.5 * x * (1.0 + (x * root).error_function())]);
+            }
+        });
+        Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| {
+            if self.tanh {
+                map!(host, (beta = BETA, kappa = KAPPA), [at.saved(0), at.grad()] => [out], |x, grad| [{
+                    let tanh = (beta * (x + kappa * x * x * x)).tanh();
+                    let slope = beta * (1.0 + 3.0 * kappa * x * x);
+                    grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * slope)
+                }]);
+            } else {
+                map!(host, (root = FRAC_1_SQRT_2, scale = DENSITY), [at.saved(0), at.grad()] => [out], |x, grad| [{
+                    let distribution = 0.5 * (1.0 + (x * root).error_function());
+                    grad * (distribution + x * scale * (-0.5 * x * x).exp())
+                }]);
+            }
+        });
+        Ok(vec![Some(out)])
     }
 }

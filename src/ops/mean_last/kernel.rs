@@ -1,6 +1,7 @@
 //! The mean of the last dimension keeps nothing; its gradient is spread out and divided, so it is a tensor of its own.
 
 use super::rule::MeanLast;
+use crate::device::host::map;
 use crate::exec::{Combine, Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -16,6 +17,12 @@ impl OpKernel for MeanLast {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| {
+            let grad = at.grad().operand().spread(out.shape());
+            let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
+            map!(host, (share = share), [grad] => [out], |grad| [grad * share]);
+        });
+        Ok(vec![Some(out)])
     }
 }

@@ -2,6 +2,7 @@
 //! as long as it lives.
 
 use super::rule::MseLoss;
+use crate::device::host::map;
 use crate::exec::{Combine, Exec, Result};
 use crate::meta::TensorMeta;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
@@ -15,11 +16,18 @@ impl OpKernel for MseLoss {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = exec.empty_like(inputs[0])?.view(TensorMeta::scalar(inputs[0].dtype()));
         let squares = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| map!(host, [inputs[0], inputs[1]] => [squares], |x, target| [(x - target) * (x - target)]));
         exec.reduce_all_into(Combine::Mean, &squares, &out)?;
         Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?), None])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| {
+            let grad = at.grad().operand().spread(out.shape());
+            let share = 2.0 / out.meta().numel() as f64;
+            map!(host, (share = share), [at.saved(0), at.saved(1), grad] => [out], |x, target, grad| [share * (x - target) * grad]);
+        });
+        Ok(vec![Some(out), None])
     }
 }

@@ -1,6 +1,7 @@
 //! `mul` keeps each side for the gradient of the other.
 
 use super::rule::Mul;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -11,13 +12,27 @@ impl OpKernel for Mul {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::plain(exec.empty_like(inputs[0])?))
+        let out = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| {
+            let right = inputs[1].operand().spread(out.shape());
+            map!(host, [inputs[0], right] => [out], |left, right| [left * right]);
+        });
+        Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         // The right one first: PyTorch calls it `other`, and gradients come in the order of names. Each has the full shape.
-        let right = if at.needs[1] { Some(exec.empty(at.input())?) } else { None };
-        let left = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
-        Ok(vec![left, right])
+        let of_right = if at.needs[1] { Some(exec.empty(at.input())?) } else { None };
+        if let Some(out) = &of_right {
+            exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |left, grad| [grad * left]));
+        }
+        let of_left = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
+        if let Some(out) = &of_left {
+            exec.on_host(|host| {
+                let right = at.saved(1).operand().spread(out.shape());
+                map!(host, [right, at.grad()] => [out], |right, grad| [grad * right]);
+            });
+        }
+        Ok(vec![of_left, of_right])
     }
 }

@@ -1,6 +1,7 @@
 //! `relu` keeps its output, so in place it needs no memory at all.
 
 use super::rule::Relu;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -8,10 +9,13 @@ use crate::tensor::Tensor;
 impl OpKernel for Relu {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = if self.inplace { inputs[0].clone() } else { exec.empty_like(inputs[0])? };
+        exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [if x <= 0.0 { 0.0 } else { x }]));
         Ok(Forward::saving_output(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |y, grad| [if y <= 0.0 { 0.0 } else { grad }]));
+        Ok(vec![Some(out)])
     }
 }

@@ -1,10 +1,42 @@
 //! `rms_norm`, fused: keeps its input and, for each row, the reciprocal root mean square.
 
 use super::rule::RmsNorm;
+use crate::device::Operand;
+use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::ops::row_norm::{parameter_gradients, row_statistics};
 use crate::tensor::Tensor;
+
+fn rms_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, outputs: [Operand<'_>; 2]) {
+    let eps = R::from_f64(eps);
+    host.rows(rows(x), [Row::Each(x), Row::Shared(weight)], outputs, |[x, weight]: [&[R]; 2], [y, rstd]| {
+        rstd[0] = R::ONE / (sum(x.len(), |i| x[i] * x[i]) / R::of_count(x.len()) + eps).sqrt();
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = x[i] * rstd[0] * weight[i];
+        }
+    });
+}
+
+/// Gradients of x and weight, those that are wanted.
+fn rms_norm_backward<R: Real>(host: &Host, grad: Operand<'_>, [x, weight, rstd]: [Operand<'_>; 3], [of_x, of_weight]: [Option<Operand<'_>>; 2]) {
+    if let Some(of_x) = of_x {
+        let reads = [Row::Each(grad), Row::Each(x), Row::Shared(weight), Row::Each(rstd)];
+        host.rows(rows(x), reads, [of_x], |[grad, x, weight, rstd]: [&[R]; 4], [out]| {
+            let rstd = rstd[0];
+            let slope = sum(x.len(), |i| grad[i] * weight[i] * x[i] * rstd) / R::of_count(x.len());
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = rstd * (grad[i] * weight[i] - x[i] * rstd * slope);
+            }
+        });
+    }
+    if let Some(of_weight) = of_weight {
+        let rstd = rstd.spread(&x.meta.shape);
+        let width = x.meta.shape.last() as usize;
+        let [sums] = host.sums([rows(x), width, 1], [grad, x, rstd.operand()], |[grad, x, rstd]: [R; 3]| [grad * x * rstd]);
+        host.store(of_weight, &sums);
+    }
+}
 
 impl OpKernel for RmsNorm {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
@@ -15,13 +47,22 @@ impl OpKernel for RmsNorm {
         let x = inputs[0];
         let out = exec.empty_like(x)?;
         let rstd = exec.empty(row_statistics(x.meta()))?;
+        exec.on_host(|host| {
+            let outputs = [out.operand(), rstd.operand()];
+            with_real!([x], R => rms_norm::<R>(host, self.eps, x.operand(), inputs[1].operand(), outputs));
+        });
         Ok(Forward::saving(out, [rstd]))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let _grad = exec.contiguous(at.grad())?;
+        let grad = exec.contiguous(at.grad())?;
         let x = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
         let parameters = parameter_gradients(exec, at)?;
+        exec.on_host(|host| {
+            let saved = [at.saved(0).operand(), at.saved(1).operand(), at.saved(2).operand()];
+            let gradients = [x.as_ref().map(Tensor::operand), parameters[0].as_ref().map(Tensor::operand)];
+            with_real!([grad], R => rms_norm_backward::<R>(host, grad.operand(), saved, gradients));
+        });
         Ok(std::iter::once(x).chain(parameters).collect())
     }
 }

@@ -1,18 +1,23 @@
 //! `rsqrt` keeps its output. Backward computes `-0.5 * grad * result.pow(3)` as written, a tensor for each step.
 
 use super::rule::Rsqrt;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for Rsqrt {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::saving_output(exec.empty_like(inputs[0])?))
+        let out = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [1.0 / x.sqrt()]));
+        Ok(Forward::saving_output(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let _halved = exec.empty(at.input())?;
         let _cubed = exec.empty(at.input())?;
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |y, grad| [-0.5 * grad * (y * y * y)]));
+        Ok(vec![Some(out)])
     }
 }

@@ -1,6 +1,7 @@
 //! `silu` keeps its input; in place it keeps a copy, made before the values are replaced.
 
 use super::rule::Silu;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
@@ -12,10 +13,17 @@ impl OpKernel for Silu {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::plain(if self.inplace { inputs[0].clone() } else { exec.empty_like(inputs[0])? }))
+        let out = if self.inplace { inputs[0].clone() } else { exec.empty_like(inputs[0])? };
+        exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [x / (1.0 + (-x).exp())]));
+        Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |x, grad| [{
+            let sigmoid = 1.0 / (1.0 + (-x).exp());
+            grad * sigmoid * (1.0 + x * (1.0 - sigmoid))
+        }]));
+        Ok(vec![Some(out)])
     }
 }

@@ -1,16 +1,21 @@
 //! `tanh` keeps its output.
 
 use super::rule::Tanh;
+use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for Tanh {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::saving_output(exec.empty_like(inputs[0])?))
+        let out = exec.empty_like(inputs[0])?;
+        exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [x.tanh()]));
+        Ok(Forward::saving_output(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![Some(exec.empty(at.input())?)])
+        let out = exec.empty(at.input())?;
+        exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |y, grad| [grad * (1.0 - y * y)]));
+        Ok(vec![Some(out)])
     }
 }

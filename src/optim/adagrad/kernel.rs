@@ -1,5 +1,6 @@
 //! Adagrad by deed (`torch/optim/adagrad.py`). Its state is there from the constructor on.
 
+use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
 use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
 use crate::optim::{Adagrad, Implementation};
@@ -15,6 +16,16 @@ impl Stepper {
     pub(in crate::optim) fn new(adagrad: Adagrad, exec: &Exec, parameters: &[Tensor]) -> Result<Self> {
         let sums = parameters.iter().map(|p| state_like(exec, p)).collect::<Result<_>>()?;
         Ok(Self { adagrad, sums })
+    }
+
+    fn update(&self, host: &Host, trained: &[Trained]) {
+        for (t, sum) in trained.iter().zip(&self.sums) {
+            let (p, Some(grad)) = (&t.parameter, &t.grad) else { continue };
+            map!(host, (lr = self.adagrad.lr, eps = 1e-10), [grad, p, sum] => [p, sum], |grad, p, sum| {
+                let sum = sum + grad * grad;
+                [p - lr * grad / (sum.sqrt() + eps), sum]
+            });
+        }
     }
 
     fn updated<'a>(&'a self, trained: &'a [Trained]) -> impl Iterator<Item = (&'a Tensor, &'a Tensor)> {
@@ -39,6 +50,7 @@ impl kernel::Stepper for Stepper {
                 drop((numerator, std));
             }
         }
+        exec.on_host(|host| self.update(host, trained));
         Ok(())
     }
 }

@@ -1,9 +1,15 @@
 //! Adam and AdamW by deed (`torch/optim/adam.py`).
 
+use crate::device::Operand;
+use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
 use crate::optim::kernel::{self, Scaling, Trained, state_like, step_counter, temporaries};
 use crate::optim::{Adam, Implementation};
 use crate::tensor::Tensor;
+
+/// PyTorch's `betas` and `eps`.
+const BETAS: [f64; 2] = [0.9, 0.999];
+const EPS: f64 = 1e-8;
 
 /// Adam with its moments.
 pub(in crate::optim) struct Stepper {
@@ -13,8 +19,9 @@ pub(in crate::optim) struct Stepper {
 
 /// One parameter's state, in the order of its creation. Without `fused` the step counts on the host.
 struct State {
-    _step: Option<Tensor>,
-    _exp_avg: Tensor,
+    step: Option<Tensor>,
+    steps: i32,
+    exp_avg: Tensor,
     exp_avg_sq: Tensor,
     max_exp_avg_sq: Option<Tensor>,
 }
@@ -23,8 +30,9 @@ impl State {
     fn new(adam: &Adam, exec: &Exec, parameter: &Tensor) -> Result<Self> {
         let fused = adam.implementation == Implementation::Fused;
         Ok(Self {
-            _step: if fused { Some(step_counter(exec)?) } else { None },
-            _exp_avg: state_like(exec, parameter)?,
+            step: if fused { Some(step_counter(exec)?) } else { None },
+            steps: 0,
+            exp_avg: state_like(exec, parameter)?,
             exp_avg_sq: state_like(exec, parameter)?,
             max_exp_avg_sq: if adam.amsgrad { Some(state_like(exec, parameter)?) } else { None },
         })
@@ -59,6 +67,24 @@ impl Stepper {
         self.state.iter().zip(trained).filter_map(|(state, t)| Some((state.as_ref()?, t.grad.as_ref()?)))
     }
 
+    fn count_step(&mut self, exec: &Exec, trained: &[Trained]) {
+        for (state, _) in self.state.iter_mut().zip(trained).filter(|(_, t)| t.grad.is_some()) {
+            let Some(state) = state else { continue };
+            state.steps += 1;
+            if let Some(step) = &state.step {
+                exec.fill(step, state.steps.into());
+            }
+        }
+    }
+
+    fn update(&self, host: &Host, trained: &[Trained]) {
+        for (t, state) in trained.iter().zip(&self.state) {
+            if let (Some(grad), Some(state)) = (&t.grad, state) {
+                with_real!([grad], R => update::<R>(host, self.adam, grad.operand(), t.parameter.operand(), state));
+            }
+        }
+    }
+
     fn for_loop(&self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         // Python's variables `grad` and `denom`: the last parameter's temporaries live until they are assigned anew.
         let (mut _grad, mut _denom);
@@ -85,14 +111,47 @@ impl Stepper {
     }
 }
 
+fn update<R: Real>(host: &Host, adam: Adam, grad: Operand<'_>, p: Operand<'_>, state: &State) {
+    let corrections = BETAS.map(|beta| 1.0 - beta.powi(state.steps));
+    let [step_size, correction, eps] = [adam.lr / corrections[0], corrections[1].sqrt(), EPS].map(R::from_f64);
+    let (shrink, decay) = if adam.decoupled { (1.0 - adam.lr * adam.weight_decay, 0.0) } else { (1.0, adam.weight_decay) };
+    let [shrink, decay, beta1, beta2, gamma2] = [shrink, decay, 1.0 - BETAS[0], BETAS[1], 1.0 - BETAS[1]].map(R::from_f64);
+    let moments = move |grad: R, p: R, exp_avg: R, exp_avg_sq: R| {
+        let p = p * shrink;
+        let grad = grad + decay * p;
+        (p, exp_avg + beta1 * (grad - exp_avg), beta2 * exp_avg_sq + gamma2 * (grad * grad))
+    };
+    let step = move |p: R, exp_avg: R, second_moment: R| p - step_size * (exp_avg / (second_moment.sqrt() / correction + eps));
+    let (exp_avg, exp_avg_sq) = (state.exp_avg.operand(), state.exp_avg_sq.operand());
+    match &state.max_exp_avg_sq {
+        None => host.map([grad, p, exp_avg, exp_avg_sq], [p, exp_avg, exp_avg_sq], |[grad, p, m, v]: [R; 4]| {
+            let (p, m, v) = moments(grad, p, m, v);
+            [step(p, m, v), m, v]
+        }),
+        Some(most) => {
+            let most = most.operand();
+            host.map([grad, p, exp_avg, exp_avg_sq, most], [p, exp_avg, exp_avg_sq, most], |[grad, p, m, v, most]: [R; 5]| {
+                let (p, m, v) = moments(grad, p, m, v);
+                let most = if v > most { v } else { most };
+                [step(p, m, most), m, v, most]
+            });
+        }
+    }
+}
+
 impl kernel::Stepper for Stepper {
-    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
         self.create_state(exec, trained)?;
         match self.adam.implementation {
-            Implementation::ForLoop => self.for_loop(exec, trained),
-            Implementation::Foreach => self.foreach(exec, trained),
+            Implementation::ForLoop => self.for_loop(exec, trained)?,
+            Implementation::Foreach => self.foreach(exec, trained)?,
             // One kernel, no temporaries.
-            Implementation::Fused => Ok(()),
+            Implementation::Fused => {}
         }
+        if scaling.is_none_or(|s| s.unscale(exec, trained)) {
+            self.count_step(exec, trained);
+            exec.on_host(|host| self.update(host, trained));
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,15 @@
 //! RMSprop by deed (`torch/optim/rmsprop.py`).
 
+use crate::device::Operand;
+use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
 use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
 use crate::optim::{Implementation, RmsProp};
 use crate::tensor::Tensor;
+
+/// PyTorch's `alpha`, the weight of the old average.
+const ALPHA: f64 = 0.99;
+const EPS: f64 = 1e-8;
 
 /// RMSprop with its averages.
 pub(in crate::optim) struct Stepper {
@@ -14,8 +20,8 @@ pub(in crate::optim) struct Stepper {
 /// One parameter's state, in the order of its creation.
 struct State {
     square_avg: Tensor,
-    _momentum_buffer: Option<Tensor>,
-    _grad_avg: Option<Tensor>,
+    momentum_buffer: Option<Tensor>,
+    grad_avg: Option<Tensor>,
 }
 
 impl Stepper {
@@ -30,16 +36,50 @@ impl Stepper {
                 let new = |wanted: bool| if wanted { state_like(exec, &t.parameter).map(Some) } else { Ok(None) };
                 *state = Some(State {
                     square_avg: state_like(exec, &t.parameter)?,
-                    _momentum_buffer: new(momentum > 0.0)?,
-                    _grad_avg: new(centered)?,
+                    momentum_buffer: new(momentum > 0.0)?,
+                    grad_avg: new(centered)?,
                 });
             }
         }
         Ok(())
     }
 
+    fn update(&self, host: &Host, trained: &[Trained]) {
+        for (t, state) in trained.iter().zip(&self.state) {
+            if let (Some(grad), Some(state)) = (&t.grad, state) {
+                with_real!([grad], R => update::<R>(host, self.rmsprop, grad.operand(), t.parameter.operand(), state));
+            }
+        }
+    }
+
     fn square_avgs(&self) -> impl Iterator<Item = &Tensor> {
         self.state.iter().flatten().map(|s| &s.square_avg)
+    }
+}
+
+fn update<R: Real>(host: &Host, rmsprop: RmsProp, grad: Operand<'_>, p: Operand<'_>, state: &State) {
+    let [lr, momentum, alpha, beta, eps] = [rmsprop.lr, rmsprop.momentum, ALPHA, 1.0 - ALPHA, EPS].map(R::from_f64);
+    let square_avg = state.square_avg.operand();
+    host.map([grad, square_avg], [square_avg], |[grad, square]: [R; 2]| [alpha * square + beta * (grad * grad)]);
+    let grad_avg = state.grad_avg.as_ref().map(Tensor::operand);
+    if let Some(grad_avg) = grad_avg {
+        host.map([grad, grad_avg], [grad_avg], |[grad, mean]: [R; 2]| [mean + beta * (grad - mean)]);
+    }
+    // Without a mean nothing is taken off the square; what stands in for it is not looked at.
+    let (centered, mean) = (grad_avg.is_some(), grad_avg.unwrap_or(square_avg));
+    let quotient = move |grad: R, square: R, mean: R| {
+        let variance = if centered { square - mean * mean } else { square };
+        grad / (variance.sqrt() + eps)
+    };
+    match &state.momentum_buffer {
+        None => host.map([grad, p, square_avg, mean], [p], |[grad, p, square, mean]: [R; 4]| [p - lr * quotient(grad, square, mean)]),
+        Some(buffer) => {
+            let buffer = buffer.operand();
+            host.map([grad, p, square_avg, mean, buffer], [p, buffer], |[grad, p, square, mean, buffer]: [R; 5]| {
+                let buffer = momentum * buffer + quotient(grad, square, mean);
+                [p - lr * buffer, buffer]
+            });
+        }
     }
 }
 
@@ -60,6 +100,7 @@ impl kernel::Stepper for Stepper {
                 drop(avg);
             }
         }
+        exec.on_host(|host| self.update(host, trained));
         Ok(())
     }
 }

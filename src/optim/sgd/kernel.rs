@@ -1,5 +1,6 @@
 //! SGD by deed (`torch/optim/sgd.py`).
 
+use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
 use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
 use crate::optim::{Implementation, Sgd};
@@ -57,6 +58,24 @@ impl Stepper {
         if self.has_momentum() { self.create_buffers(exec, trained) } else { Ok(()) }
     }
 
+    fn update(&self, host: &Host, trained: &[Trained]) {
+        let Sgd { lr, momentum, nesterov, weight_decay, .. } = self.sgd;
+        for (t, buffer) in trained.iter().zip(&self.buffers) {
+            let (p, Some(grad)) = (&t.parameter, &t.grad) else { continue };
+            match buffer {
+                None => map!(host, (lr = lr, decay = weight_decay), [grad, p] => [p], |grad, p| [p - lr * (grad + decay * p)]),
+                // A new buffer holds zeros, so that it becomes the first gradient.
+                Some(buffer) => {
+                    map!(host, (lr = lr, decay = weight_decay, momentum = momentum), [grad, p, buffer] => [p, buffer], |grad, p, buffer| {
+                        let grad = grad + decay * p;
+                        let buffer = momentum * buffer + grad;
+                        [p - lr * if nesterov { grad + momentum * buffer } else { buffer }, buffer]
+                    });
+                }
+            }
+        }
+    }
+
     fn create_buffers(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         for (buffer, t) in self.buffers.iter_mut().zip(trained) {
             if buffer.is_none() && t.grad.is_some() {
@@ -68,11 +87,15 @@ impl Stepper {
 }
 
 impl kernel::Stepper for Stepper {
-    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
         match self.sgd.implementation {
-            Implementation::ForLoop => self.for_loop(exec, trained),
-            Implementation::Foreach => self.foreach(exec, trained),
-            Implementation::Fused => self.fused(exec, trained),
+            Implementation::ForLoop => self.for_loop(exec, trained)?,
+            Implementation::Foreach => self.foreach(exec, trained)?,
+            Implementation::Fused => self.fused(exec, trained)?,
         }
+        if scaling.is_none_or(|s| s.unscale(exec, trained)) {
+            exec.on_host(|host| self.update(host, trained));
+        }
+        Ok(())
     }
 }
