@@ -3,6 +3,7 @@
 //! Python's variables are spelled out: a name that is assigned anew drops its old value after the new one exists. Rows and losses go
 //! to an [`Observer`] as they occur.
 
+mod data;
 mod interpreter;
 mod observer;
 mod reference_loop;

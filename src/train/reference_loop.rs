@@ -3,11 +3,13 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::data::{self, Batch, Batches};
 use super::interpreter::{Model, Place, Variables, Which, run};
 use super::observer::Observer;
 use super::scaler::Scaler;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
-use crate::exec::{Exec, Result};
+use crate::device::host::Encoded;
+use crate::exec::{Exec, Result, Stream};
 use crate::measure;
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::add::rule::Add;
@@ -71,14 +73,19 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
     let mut scaler = settings.has_scaler().then(Scaler::default);
     let tape = Tape::new(!settings.no_grad);
     let mut names = Names::default();
+    let mut batches = Batches::new(plan);
+    exec.generator().set_state(Stream { seed: settings.seed, number: 0 });
     for step in 1..=settings.steps {
         let program = plan.program_index(step);
         for micro_step in 1..=settings.accumulation_steps {
             let last = micro_step == settings.accumulation_steps;
             let started = Instant::now();
             cx.at = At { step, micro_step, phase: Phase::Input };
-            forward(&model, cx, &tape, program, &mut names)?;
+            let number = (step - 1) * settings.accumulation_steps + micro_step - 1;
+            let batch = exec.computes().then(|| batches.next(program, number));
+            forward(&model, cx, &tape, program, batch, &mut names)?;
             keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
+            let loss = names.loss.as_ref().and_then(|loss| exec.item(loss.tensor()));
             if settings.trains() {
                 let loss = names.loss.as_ref().expect("what trains has a loss");
                 back(exec, &tape, scaler.as_mut(), loss)?;
@@ -99,7 +106,7 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
                 cx.row();
             }
             let seconds = started.elapsed().as_secs_f64();
-            cx.observer.micro_step(&MicroStep { step, micro_step, loss: None, skipped, seconds });
+            cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds });
         }
     }
     Ok(())
@@ -109,29 +116,51 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
 fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)> {
     let mut parameters = Vec::new();
     let mut state = Vec::with_capacity(plan.state.len());
+    let mut values = data::state(plan);
     for tensor in &plan.state {
+        let category = match tensor.kind {
+            StateKind::Parameter => Category::Parameters,
+            StateKind::Buffer => Category::Buffers,
+        };
+        let on_device = exec.empty_as(tensor.meta.clone(), category)?;
+        if exec.computes() {
+            exec.upload(values.next().expect("values for each tensor").bytes(), &on_device);
+        }
         state.push(match tensor.kind {
             StateKind::Parameter => {
-                let parameter = Parameter::new(exec.empty_as(tensor.meta.clone(), Category::Parameters)?);
+                let parameter = Parameter::new(on_device);
                 let variable = parameter.variable();
                 parameters.push(parameter);
                 variable
             }
-            StateKind::Buffer => Variable::constant(exec.empty_as(tensor.meta.clone(), Category::Buffers)?),
+            StateKind::Buffer => Variable::constant(on_device),
         });
     }
     Ok((Rc::new(Model { plan: Rc::clone(plan), state }), parameters))
 }
 
 /// From the batch to the loss, with the rows in between; afterwards the next row is the one after the loss.
-fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, names: &mut Names) -> Result<()> {
+fn forward(
+    model: &Rc<Model>,
+    cx: &mut Run<'_>,
+    tape: &Tape,
+    program_index: usize,
+    batch: Option<&Batch>,
+    names: &mut Names,
+) -> Result<()> {
     let exec = cx.exec;
     let settings = &model.plan.settings;
     let program = &model.plan.programs[program_index];
-    let to_device = |id: ValueId| exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs);
-    names.input = Some(to_device(program.input)?);
+    let to_device = |id: ValueId, values: Option<&Encoded>| -> Result<Tensor> {
+        let on_device = exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)?;
+        if let Some(values) = values {
+            exec.upload(values.bytes(), &on_device);
+        }
+        Ok(on_device)
+    };
+    names.input = Some(to_device(program.input, batch.map(|b| &b.input))?);
     if let Some(target) = program.target {
-        names.target = Some(to_device(target)?);
+        names.target = Some(to_device(target, batch.and_then(|b| b.target.as_ref()))?);
     }
     cx.row();
 
@@ -209,6 +238,7 @@ fn back(exec: &Exec, tape: &Tape, scaler: Option<&mut Scaler>, loss: &Variable) 
         None => loss.clone(),
     };
     let ones = exec.empty_like(root.tensor())?;
+    exec.fill(&ones, 1.0);
     backward(exec, tape, &root, &ones)
 }
 

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)] // a test that unwraps in vain fails, as it should
 
 mod alloc;
+mod bench;
 mod corpus;
 mod cuda;
 mod edges;
 mod executor;
 mod experiment;
+mod losses;

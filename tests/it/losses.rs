@@ -1,0 +1,64 @@
+//! Training on the host against PyTorch on an H200: closed-form weights and batches, and the loss of every micro-step.
+
+use std::path::Path;
+
+use crate::bench::{host, run, virtual_device};
+
+fn read(case: &str, file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/losses").join(case);
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+fn experiment(case: &str) -> String {
+    read(case, "experiment.toml")
+}
+
+/// The largest relative difference of the first ten losses.
+fn difference(case: &str) -> f64 {
+    let losses = run(&experiment(case), &host()).losses();
+    let expected: Vec<f64> = read(case, "losses.csv").lines().skip(1).map(|l| l.split_once(',').unwrap().1.parse().unwrap()).collect();
+    assert_eq!(losses.len(), expected.len());
+    losses.iter().zip(&expected).take(10).map(|(l, e)| (l - e).abs() / e.abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn f32() {
+    for case in ["ref_mlp_adamw", "ref_mlp_checkpointing", "ref_mlp_sgd_accumulation"] {
+        let difference = difference(case);
+        assert!(difference <= 1e-5, "{case}: {difference:e}");
+    }
+}
+
+#[test]
+fn f64() {
+    let difference = difference("ref_mlp_f64_rmsprop");
+    assert!(difference <= 1e-10, "{difference:e}");
+}
+
+#[test]
+fn amp_f16() {
+    let difference = difference("ref_mlp_amp_f16");
+    assert!(difference <= 2e-3, "{difference:e}");
+}
+
+#[test]
+fn memory_is_what_it_is_without_values() {
+    for case in ["ref_mlp_adamw", "ref_mlp_checkpointing", "ref_mlp_sgd_accumulation", "ref_mlp_f64_rmsprop", "ref_mlp_amp_f16"] {
+        let text = experiment(case);
+        assert_eq!(run(&text, &host()).rows, run(&text, &virtual_device()).rows, "{case}");
+    }
+}
+
+#[test]
+fn the_same_bits_twice_and_with_any_number_of_threads() {
+    for case in ["ref_mlp_adamw", "ref_mlp_amp_f16"] {
+        let text = experiment(case);
+        let losses = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| run(&text, &host()).losses().into_iter().map(f64::to_bits).collect::<Vec<_>>())
+        };
+        let one = losses(1);
+        assert_eq!(one, losses(1), "{case}");
+        assert_eq!(one, losses(4), "{case}");
+    }
+}
