@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::alloc::{Allocator, AllocatorConfig, Placement};
+use crate::alloc::{Allocator, AllocatorConfig, Backing, Placement};
 use crate::device::Device;
+use crate::device::host::{Host, HostBacking};
 use crate::exec::Exec;
 use crate::gpu::Gpu;
 use crate::model::Work;
@@ -21,6 +22,7 @@ pub(super) struct Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    Host,
     Virtual,
 }
 
@@ -32,7 +34,8 @@ impl Place {
     pub(super) fn choose(name: DeviceName, gpu: &'static Gpu) -> Result<Self, Failure> {
         match name {
             DeviceName::Virtual => Ok(Self { kind: Kind::Virtual, gpu }),
-            DeviceName::Cuda | DeviceName::Auto | DeviceName::Host => Err(Failure::new(
+            DeviceName::Host => Ok(Self { kind: Kind::Host, gpu }),
+            DeviceName::Cuda | DeviceName::Auto => Err(Failure::new(
                 Exit::NoDevice,
                 "`--device cuda` is not built into this version yet; there are `host` (the CPU) and `virtual` (memory only)",
             )),
@@ -41,6 +44,7 @@ impl Place {
 
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
+            Kind::Host => "host",
             Kind::Virtual => "virtual",
         }
     }
@@ -50,7 +54,7 @@ impl Place {
     }
 
     pub(super) fn is_host(&self) -> bool {
-        false
+        self.kind == Kind::Host
     }
 
     /// For the table's head.
@@ -60,8 +64,15 @@ impl Place {
 
     /// Runs a case to its end. Out of memory is an end: its row has been given to the observer.
     pub(super) fn run(&self, work: Work, config: AllocatorConfig, observer: &mut dyn Observer) {
-        let allocator = Allocator::new(config, Box::new(Placement::new(self.gpu.total_memory)));
-        let exec = Exec::new(self.gpu.clone(), Device::Virtual, Memory::new(allocator));
+        let numbers = Placement::new(self.gpu.total_memory);
+        let (device, backing): (Device, Box<dyn Backing>) = match self.kind {
+            Kind::Host => {
+                let backing = HostBacking::new(numbers);
+                (Device::Host(Host::new(backing.arena())), Box::new(backing))
+            }
+            Kind::Virtual => (Device::Virtual, Box::new(numbers)),
+        };
+        let exec = Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing)));
         // The error is the row's; what memory ran out for is all told.
         let _ = match work {
             Work::Train(plan) => train::train(&Rc::from(plan), &exec, observer),
