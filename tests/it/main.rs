@@ -9,3 +9,4 @@ mod edges;
 mod executor;
 mod experiment;
 mod losses;
+mod fidelity;

@@ -1,0 +1,84 @@
+//! Fidelity: recorded PyTorch runs in `tests/fixtures/cases/GPU/NAME`, held against what is predicted and what is measured on the
+//! virtual device, byte for byte, every row.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use runner::alloc::{Allocator, Placement};
+use runner::device::Device;
+use runner::exec::Exec;
+use runner::gpu::Gpu;
+use runner::model::Work;
+use runner::record::{Measured, MicroStep, Status};
+use runner::tensor::Memory;
+use runner::train::{Observer, follow, train};
+
+use super::corpus::{Rows, differences, predicted, recorded};
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()).collect();
+    folders.sort();
+    folders
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// Every fixture, with its GPU.
+fn fixtures() -> Vec<(&'static Gpu, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cases");
+    let gpus = folders(&root).into_iter();
+    gpus.flat_map(|folder| folders(&folder).into_iter().map(move |case| (Gpu::named(&name(&folder)).unwrap(), case))).collect()
+}
+
+#[derive(Default)]
+struct Log(Rows);
+
+impl Observer for Log {
+    fn row(&mut self, row: &Measured) {
+        assert_eq!(row.status, Status::Ok);
+        self.0.insert((row.at.step, row.at.micro_step, row.at.phase.name().to_owned()), row.memory);
+    }
+
+    fn micro_step(&mut self, _: &MicroStep) {}
+}
+
+fn measured(path: &Path, gpu: &Gpu) -> Rows {
+    let case = runner::experiment::load(path).unwrap().cases.swap_remove(0);
+    let allocator = Allocator::new(case.allocator, Box::new(Placement::new(gpu.total_memory)));
+    let exec = Exec::new(gpu.clone(), Device::Virtual, Memory::new(allocator));
+    let mut log = Log::default();
+    match case.work {
+        Work::Train(plan) => train(&Rc::from(plan), &exec, &mut log).unwrap(),
+        Work::Script(script) => follow(&script, &exec, &mut log).unwrap(),
+    }
+    log.0
+}
+
+/// Holds one side against PyTorch over all fixtures and tells of every difference.
+fn hold(side: impl Fn(&Path, &Gpu) -> Rows) {
+    let mut off = Vec::new();
+    for (gpu, case) in fixtures() {
+        let got = side(&case.join("experiment.toml"), gpu);
+        let lines = differences(&recorded(&case.join("probes.csv")), &got, 5);
+        if !lines.is_empty() {
+            off.push(format!("{} on {}:\n  {}", name(&case), gpu.name, lines.join("\n  ")));
+        }
+    }
+    assert!(off.is_empty(), "{}", off.join("\n"));
+}
+
+#[test]
+fn predicted_rows_are_pytorchs() {
+    hold(|case, gpu| {
+        let (rows, failure) = predicted(case, gpu).unwrap();
+        assert_eq!(failure, None);
+        rows
+    });
+}
+
+#[test]
+fn measured_rows_are_pytorchs() {
+    hold(measured);
+}
