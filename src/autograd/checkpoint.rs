@@ -12,7 +12,7 @@ use super::node::Edge;
 use super::saved::SavedVariable;
 use super::tape::{Halt, Hook, Tape};
 use super::variable::Variable;
-use crate::exec::{Exec, Result};
+use crate::exec::{Exec, Result, Stream};
 use crate::tensor::Tensor;
 
 /// What runs again in backward.
@@ -35,6 +35,8 @@ pub(super) struct Frame {
     input: SavedVariable,
     input_edge: Option<Edge>,
     region: Rc<dyn Region>,
+    /// Where random numbers stood when the region ran.
+    random: Stream,
     /// Every place that the region packed, in order; gone where its node is.
     holders: RefCell<Vec<Weak<Holder>>>,
     /// Tensors packed so far by the recomputation.
@@ -43,8 +45,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(input: SavedVariable, input_edge: Option<Edge>, region: Rc<dyn Region>) -> Self {
-        Self { input, input_edge, region, holders: RefCell::default(), recomputed: Cell::new(0), is_recomputed: Cell::new(false) }
+    pub(super) fn new(input: SavedVariable, input_edge: Option<Edge>, region: Rc<dyn Region>, random: Stream) -> Self {
+        Self { input, input_edge, region, random, holders: RefCell::default(), recomputed: Cell::new(0), is_recomputed: Cell::new(false) }
     }
 
     /// A place for one more tensor.
@@ -69,7 +71,12 @@ impl Frame {
         if !self.is_recomputed.get() {
             let input = self.input.unpack(exec, tape)?.expect("a region's input is always packed");
             let input = Variable { tensor: input, edge: self.input_edge.clone() };
-            match tape.hooked(Hook::Fill(Rc::clone(self)), || self.region.run(exec, tape, input)) {
+            // `preserve_rng_state`: the same numbers again, and afterwards those that would have come.
+            let next = exec.generator().state();
+            exec.generator().set_state(self.random);
+            let done = tape.hooked(Hook::Fill(Rc::clone(self)), || self.region.run(exec, tape, input));
+            exec.generator().set_state(next);
+            match done {
                 Ok(()) | Err(Halt::Stop) => self.is_recomputed.set(true),
                 Err(Halt::OutOfMemory(e)) => return Err(e),
             }

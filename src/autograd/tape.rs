@@ -106,12 +106,18 @@ impl Tape {
     ///
     /// # Errors
     /// Those of `work`; a stop, within a recomputation.
-    pub fn checkpoint<T>(&self, input: &Variable, region: impl FnOnce() -> Rc<dyn Region>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn checkpoint<T>(
+        &self,
+        exec: &Exec,
+        input: &Variable,
+        region: impl FnOnce() -> Rc<dyn Region>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         if !self.records {
             return work();
         }
         let packed = self.pack(input.tensor.clone())?;
-        let frame = Rc::new(Frame::new(packed, input.edge.clone(), region()));
+        let frame = Rc::new(Frame::new(packed, input.edge.clone(), region(), exec.generator().state()));
         self.hooked(Hook::Hold(frame), work)
     }
 

@@ -60,10 +60,7 @@ impl Exec {
 
     /// Overwrites `to` with `from`, of the same shape or broadcast to it.
     pub fn copy(&self, from: &Tensor, to: &Tensor) {
-        self.on_host(|host| {
-            let from = from.operand().spread(to.shape());
-            host.copy(from.operand(), to.operand());
-        });
+        self.on_host(|host| host.copy(from.operand(), to.operand()));
     }
 
     /// Overwrites every element.

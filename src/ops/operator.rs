@@ -47,6 +47,9 @@ macro_rules! define_operator {
         }
 
         impl Operator {
+            /// Every operator's folder: the names of all rules.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($folder)),+];
+
             /// The operator's memory rule.
             #[must_use]
             pub fn rule(&self) -> &dyn OpRule {

@@ -34,8 +34,7 @@ impl Scaling {
         }
         exec.on_host(|host| {
             for grad in trained.iter().filter_map(|t| t.grad.as_ref()) {
-                let scale = self.grad_scale.operand().spread(grad.shape());
-                map!(host, [grad, scale] => [grad], |grad, scale| [grad / scale]);
+                map!(host, [grad, self.grad_scale] => [grad], |grad, scale| [grad / scale]);
             }
         });
         true

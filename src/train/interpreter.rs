@@ -126,7 +126,7 @@ pub(super) fn run(
                 let variable = variables.get(*input).clone();
                 let region = || -> Rc<dyn Region> { Rc::new(Again { model: Rc::clone(model), place: place.clone(), input: *input }) };
                 let region = region();
-                let done = tape.checkpoint(&variable, || region, || run(model, exec, tape, place, body, variables));
+                let done = tape.checkpoint(exec, &variable, || region, || run(model, exec, tape, place, body, variables));
                 place.steps.pop();
                 done?;
             }

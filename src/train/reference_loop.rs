@@ -140,14 +140,7 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)
 }
 
 /// From the batch to the loss, with the rows in between; afterwards the next row is the one after the loss.
-fn forward(
-    model: &Rc<Model>,
-    cx: &mut Run<'_>,
-    tape: &Tape,
-    program_index: usize,
-    batch: Option<&Batch>,
-    names: &mut Names,
-) -> Result<()> {
+fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, batch: Option<&Batch>, names: &mut Names) -> Result<()> {
     let exec = cx.exec;
     let settings = &model.plan.settings;
     let program = &model.plan.programs[program_index];

@@ -126,8 +126,7 @@ fn check(exec: &Exec, trained: &[Trained], inverse: &Tensor) -> Result<Tensor> {
             if lost > 0.0 {
                 host.fill(found.operand(), 1.0);
             }
-            let inverse = inverse_copy.operand().spread(grad.shape());
-            map!(host, [grad, inverse] => [grad], |grad, inverse| [grad * inverse]);
+            map!(host, [grad, inverse_copy] => [grad], |grad, inverse| [grad * inverse]);
         }
     });
     Ok(found)

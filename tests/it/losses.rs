@@ -62,3 +62,28 @@ fn the_same_bits_twice_and_with_any_number_of_threads() {
         assert_eq!(one, losses(4), "{case}");
     }
 }
+
+/// Dropout in checkpointed regions: recomputed masks are the first ones, and later draws do not notice.
+#[test]
+fn recomputation_repeats_dropout() {
+    let text = |checkpointing: &str| {
+        format!(
+            r#"
+[model]
+input = {{ features = [24] }}
+layers = [{{ linear = {{ out_features = 32 }} }}, {{ dropout = {{ p = 0.4 }} }}, "tanh", {{ linear = {{ out_features = 32 }} }}, "dropout", {{ linear = {{ out_features = 5 }} }}]
+
+[train]
+batch_size = 8
+steps = 4
+loss = "cross_entropy"
+optimizer = {{ sgd = {{ lr = 0.5 }} }}
+checkpointing = {checkpointing}
+"#
+        )
+    };
+    let plain = run(&text("false"), &host()).losses();
+    assert_eq!(plain, run(&text("true"), &host()).losses());
+    assert_eq!(plain, run(&text("{ segments = 2 }"), &host()).losses());
+    assert_eq!(plain.iter().map(|l| l.to_bits()).collect::<std::collections::BTreeSet<_>>().len(), 4, "each step has another loss");
+}

@@ -8,5 +8,6 @@ mod cuda;
 mod edges;
 mod executor;
 mod experiment;
+mod gradients;
 mod losses;
 mod fidelity;

@@ -73,8 +73,7 @@ impl Arena {
     #[must_use]
     pub fn map(&mut self, address: u64, bytes: u64) -> bool {
         let end = address + bytes;
-        let (&start, &length) =
-            self.reservations.range(..=address).next_back().expect("pages are mapped into reserved address space");
+        let (&start, &length) = self.reservations.range(..=address).next_back().expect("pages are mapped into reserved address space");
         assert!(end <= start + length, "pages are mapped into one reservation");
         let below = self.spans.range(start..address).next_back().filter(|&(&a, s)| a + s.bytes() == address).map(|(&a, _)| a);
         let above = if end < start + length { self.spans.remove(&end) } else { None };
@@ -140,7 +139,10 @@ impl Arena {
             let mut at = address;
             while let Some(loan) = pending.next_if(|l| l.extent.address < at + rest.len() as u64) {
                 let Extent { address, bytes } = loan.extent;
-                assert!(address >= at && address + bytes <= at + rest.len() as u64, "{bytes} bytes at {address:#x} reach out of their segment");
+                assert!(
+                    address >= at && address + bytes <= at + rest.len() as u64,
+                    "{bytes} bytes at {address:#x} reach out of their segment"
+                );
                 let (_, tail) = std::mem::take(&mut rest).split_at_mut(to_usize(address - at));
                 let (lent, tail) = tail.split_at_mut(to_usize(bytes));
                 (rest, at) = (tail, address + bytes);
@@ -156,15 +158,16 @@ impl Arena {
         if let Some(loan) = pending.next() {
             panic!("{} bytes at {:#x} lie in no segment", loan.extent.bytes, loan.extent.address);
         }
+        // Where there are no bytes, no bytes of words: casts to any element type look at the alignment even so.
         let reads = reads.map(|read| {
             if read.bytes == 0 {
-                return &[][..];
+                return bytemuck::cast_slice(&[0u64; 0]);
             }
             let i = shared.partition_point(|&(a, _)| a <= read.address) - 1;
             let (address, bytes) = shared[i];
             &bytes[to_usize(read.address - address)..][..to_usize(read.bytes)]
         });
-        compute(reads, exclusive.map(Option::unwrap_or_default))
+        compute(reads, exclusive.map(|w| w.unwrap_or_else(|| bytemuck::cast_slice_mut(&mut [0u64; 0]))))
     }
 }
 

@@ -133,12 +133,30 @@ stored! {
 macro_rules! with_stored {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::F64 => { type $T = f64; $body }
-            DType::F32 => { type $T = f32; $body }
-            DType::F16 => { type $T = f16; $body }
-            DType::BF16 => { type $T = bf16; $body }
-            DType::I64 => { type $T = i64; $body }
-            DType::Bool | DType::U8 => { type $T = u8; $body }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F16 => {
+                type $T = f16;
+                $body
+            }
+            DType::BF16 => {
+                type $T = bf16;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::Bool | DType::U8 => {
+                type $T = u8;
+                $body
+            }
         }
     };
 }

@@ -8,7 +8,7 @@ use std::array::from_fn;
 use super::element::Real;
 use super::lend::Host;
 use super::view::{View, ViewMut};
-use crate::device::Operand;
+use crate::device::{Operand, Spread};
 use crate::meta::{DType, Shape, TensorMeta};
 
 /// Elements brought in at a time.
@@ -17,10 +17,11 @@ const BLOCK: usize = 512;
 const GRAIN: usize = 32 * BLOCK;
 
 impl Host {
-    /// `writes[..][i] = formula(reads[..][i])` for every element. What is read at the very place that is written is updated in place.
+    /// `writes[..][i] = formula(reads[..][i])` for every element; what is read is broadcast to what is written. What is read at the
+    /// very place that is written is updated in place.
     ///
     /// # Panics
-    /// Where shapes differ, or a written operand overlaps another that is not the same.
+    /// Where shapes do not go together, or a written operand overlaps another that is not the same.
     pub fn map<R: Real, const N: usize, const M: usize>(
         &self,
         reads: [Operand<'_>; N],
@@ -29,8 +30,14 @@ impl Host {
     ) {
         let same = |r: &Operand<'_>| writes.iter().position(|w| w.address == r.address && w.meta == r.meta && r.address != 0);
         let places: [Option<usize>; N] = reads.each_ref().map(same);
+        let shape = &writes[0].meta.shape;
+        let spread: [Option<Spread>; N] = reads.map(|r| (r.meta.shape != *shape).then(|| r.spread(shape)));
         let nothing = TensorMeta::contiguous(Shape::new([0]).expect("no elements"), DType::U8);
-        let apart: [Operand<'_>; N] = from_fn(|k| if places[k].is_some() { Operand { address: 0, meta: &nothing } } else { reads[k] });
+        let apart: [Operand<'_>; N] = from_fn(|k| match (&places[k], &spread[k]) {
+            (Some(_), _) => Operand { address: 0, meta: &nothing },
+            (None, Some(spread)) => spread.operand(),
+            (None, None) => reads[k],
+        });
         self.lend(apart, writes, |views, writes| {
             let mut views = views.into_iter().zip(places);
             let sources = from_fn(|_| match views.next().expect("a view for each operand") {

@@ -127,10 +127,7 @@ fn walk<R: Real, const N: usize, const M: usize>(
         });
         let tails: [ViewMut<'_>; M] = tails.try_into().expect("a tail for each head");
         let middle = rows.start + half;
-        rayon::join(
-            || walk(reader, heads, widths, rows.start..middle, compute),
-            || walk(reader, tails, widths, middle..rows.end, compute),
-        );
+        rayon::join(|| walk(reader, heads, widths, rows.start..middle, compute), || walk(reader, tails, widths, middle..rows.end, compute));
         return;
     }
     let mut writes = writes;

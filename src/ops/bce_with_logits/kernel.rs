@@ -26,9 +26,8 @@ impl OpKernel for BceWithLogits {
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let out = exec.empty(at.input())?;
         exec.on_host(|host| {
-            let grad = at.grad().operand().spread(out.shape());
             let share = 1.0 / out.meta().numel() as f64;
-            map!(host, (share = share), [at.saved(0), at.saved(1), grad] => [out], |x, target, grad| [{
+            map!(host, (share = share), [at.saved(0), at.saved(1), at.grad()] => [out], |x, target, grad| [{
                 (1.0 / (1.0 + (-x).exp()) - target) * grad * share
             }]);
         });

@@ -58,9 +58,8 @@ impl OpKernel for Dropout {
         let out = exec.empty(at.input())?;
         exec.on_host(|host| {
             // A mask of ones where elements were kept, noise that is scaled already, or the one zero.
-            let noise = at.saved(0).operand().spread(out.shape());
             let scale = if at.saved(0).dtype() == DType::Bool { 1.0 / (1.0 - self.p) } else { 1.0 };
-            map!(host, (scale = scale), [at.grad(), noise] => [out], |grad, noise| [grad * noise * scale]);
+            map!(host, (scale = scale), [at.grad(), at.saved(0)] => [out], |grad, noise| [grad * noise * scale]);
         });
         Ok(vec![Some(out)])
     }

@@ -26,7 +26,12 @@ fn layer_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_
 }
 
 /// Gradients of x, weight and bias, those that are wanted.
-fn layer_norm_backward<R: Real>(host: &Host, grad: Operand<'_>, [x, weight, mean, rstd]: [Operand<'_>; 4], gradients: [Option<Operand<'_>>; 3]) {
+fn layer_norm_backward<R: Real>(
+    host: &Host,
+    grad: Operand<'_>,
+    [x, weight, mean, rstd]: [Operand<'_>; 4],
+    gradients: [Option<Operand<'_>>; 3],
+) {
     let [of_x, of_weight, of_bias] = gradients;
     if let Some(of_x) = of_x {
         let reads = [Row::Each(grad), Row::Each(x), Row::Shared(weight), Row::Each(mean), Row::Each(rstd)];

@@ -19,9 +19,8 @@ impl OpKernel for MeanLast {
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let out = exec.empty(at.input())?;
         exec.on_host(|host| {
-            let grad = at.grad().operand().spread(out.shape());
             let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
-            map!(host, (share = share), [grad] => [out], |grad| [grad * share]);
+            map!(host, (share = share), [at.grad()] => [out], |grad| [grad * share]);
         });
         Ok(vec![Some(out)])
     }

@@ -24,9 +24,8 @@ impl OpKernel for MseLoss {
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let out = exec.empty(at.input())?;
         exec.on_host(|host| {
-            let grad = at.grad().operand().spread(out.shape());
             let share = 2.0 / out.meta().numel() as f64;
-            map!(host, (share = share), [at.saved(0), at.saved(1), grad] => [out], |x, target, grad| [share * (x - target) * grad]);
+            map!(host, (share = share), [at.saved(0), at.saved(1), at.grad()] => [out], |x, target, grad| [share * (x - target) * grad]);
         });
         Ok(vec![Some(out), None])
     }

@@ -13,10 +13,7 @@ impl OpKernel for Mul {
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = exec.empty_like(inputs[0])?;
-        exec.on_host(|host| {
-            let right = inputs[1].operand().spread(out.shape());
-            map!(host, [inputs[0], right] => [out], |left, right| [left * right]);
-        });
+        exec.on_host(|host| map!(host, [inputs[0], inputs[1]] => [out], |left, right| [left * right]));
         Ok(Forward::plain(out))
     }
 
@@ -28,10 +25,7 @@ impl OpKernel for Mul {
         }
         let of_left = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
         if let Some(out) = &of_left {
-            exec.on_host(|host| {
-                let right = at.saved(1).operand().spread(out.shape());
-                map!(host, [right, at.grad()] => [out], |right, grad| [grad * right]);
-            });
+            exec.on_host(|host| map!(host, [at.saved(1), at.grad()] => [out], |right, grad| [grad * right]));
         }
         Ok(vec![of_left, of_right])
     }

@@ -19,7 +19,12 @@ fn rms_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>,
 }
 
 /// Gradients of x and weight, those that are wanted.
-fn rms_norm_backward<R: Real>(host: &Host, grad: Operand<'_>, [x, weight, rstd]: [Operand<'_>; 3], [of_x, of_weight]: [Option<Operand<'_>>; 2]) {
+fn rms_norm_backward<R: Real>(
+    host: &Host,
+    grad: Operand<'_>,
+    [x, weight, rstd]: [Operand<'_>; 3],
+    [of_x, of_weight]: [Option<Operand<'_>>; 2],
+) {
     if let Some(of_x) = of_x {
         let reads = [Row::Each(grad), Row::Each(x), Row::Shared(weight), Row::Each(rstd)];
         host.rows(rows(x), reads, [of_x], |[grad, x, weight, rstd]: [&[R]; 4], [out]| {

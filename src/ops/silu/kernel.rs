@@ -20,10 +20,12 @@ impl OpKernel for Silu {
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let out = exec.empty(at.input())?;
-        exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |x, grad| [{
-            let sigmoid = 1.0 / (1.0 + (-x).exp());
-            grad * sigmoid * (1.0 + x * (1.0 - sigmoid))
-        }]));
+        exec.on_host(|host| {
+            map!(host, [at.saved(0), at.grad()] => [out], |x, grad| [{
+                let sigmoid = 1.0 / (1.0 + (-x).exp());
+                grad * sigmoid * (1.0 + x * (1.0 - sigmoid))
+            }])
+        });
         Ok(vec![Some(out)])
     }
 }
