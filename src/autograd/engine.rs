@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use super::accumulate::{join, to_leaf};
-use super::node::{Function, Node};
+use super::node::{Function, Node, Ran};
 use super::tape::Tape;
 use super::variable::Variable;
 use crate::exec::{Exec, Result, Thread};
@@ -98,38 +98,72 @@ impl Eq for Entry {}
 
 fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
     let mut grads: Vec<Option<Tensor>> = node.waiting.grads.borrow_mut().iter_mut().map(Option::take).collect();
-    match &node.function {
-        Function::Accumulate(leaf) => match grads.pop().flatten() {
-            Some(grad) => to_leaf(exec, leaf, grad),
-            None => Ok(()),
-        },
-        Function::Operator { op, saved, inputs } => {
-            let needs: Vec<bool> = node.edges.iter().map(Option::is_some).collect();
-            let mut gradients = {
-                let saved = saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
-                OpKernel::backward(op.kernel(), exec, &Backward { saved: &saved, inputs, grads: &grads, needs: &needs })?
+    let gradients = match &node.function {
+        Function::Accumulate(leaf) => {
+            return match grads.pop().flatten() {
+                Some(grad) => to_leaf(exec, leaf, grad),
+                None => Ok(()),
             };
-            for (gradient, input) in gradients.iter_mut().zip(inputs) {
-                if let Some(unfitted) = gradient.take() {
-                    *gradient = Some(fit(exec, unfitted, input)?);
-                }
-            }
-            drop(grads);
-            saved.borrow_mut().clear();
-            for (edge, gradient) in node.edges.iter().zip(gradients) {
-                let Some(edge) = edge else { continue };
-                let waiting = &edge.node.waiting;
-                if let Some(gradient) = gradient {
-                    join(exec, &mut waiting.grads.borrow_mut()[edge.output as usize], gradient)?;
-                }
-                waiting.consumers.set(waiting.consumers.get() - 1);
-                if waiting.consumers.get() == 0 {
-                    ready.push(Rc::clone(&edge.node));
-                }
-            }
-            Ok(())
+        }
+        Function::Operator(ran) => fitted(exec, differentiate(exec, tape, ran, &grads)?, &ran.inputs)?,
+        Function::CopySlices(ran, base) => write_through(exec, tape, ran, base, arrived(&grads))?,
+        Function::AsStrided(base) => {
+            // A zero for every element of the base, then the view's gradient in its place.
+            let of_view = arrived(&grads);
+            let of_base = exec.empty(Rc::clone(base))?;
+            exec.copy(of_view, &of_base.view(of_view.meta().like()));
+            vec![Some(of_base)]
+        }
+    };
+    drop(grads);
+    if let Function::Operator(ran) | Function::CopySlices(ran, _) = &node.function {
+        ran.saved.borrow_mut().clear();
+    }
+    for (edge, gradient) in node.edges.iter().zip(gradients) {
+        let Some(edge) = edge else { continue };
+        let waiting = &edge.node.waiting;
+        if let Some(gradient) = gradient {
+            join(exec, &mut waiting.grads.borrow_mut()[edge.output as usize], gradient)?;
+        }
+        waiting.consumers.set(waiting.consumers.get() - 1);
+        if waiting.consumers.get() == 0 {
+            ready.push(Rc::clone(&edge.node));
         }
     }
+    Ok(())
+}
+
+/// The backward pass of an operator. What it unpacks dies with it, before its gradients are made to fit.
+fn differentiate(exec: &Exec, tape: &Tape, ran: &Ran, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let saved = ran.saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
+    OpKernel::backward(ran.op.kernel(), exec, &Backward { saved: &saved, inputs: &ran.inputs, grads, needs: &ran.needs })
+}
+
+/// The backward pass of an operator that wrote through a view (`CopySlices`): the view's part of the base's gradient goes through it, as a
+/// copy, and comes back in its place.
+fn write_through(exec: &Exec, tape: &Tape, ran: &Ran, base: &Rc<TensorMeta>, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    let of_base = exec.clone_as(grad, Rc::clone(base))?;
+    let of_view = of_base.view(Rc::clone(&ran.inputs[0]));
+    let mut gradients = differentiate(exec, tape, ran, &[Some(exec.clone_contiguous(&of_view)?)])?;
+    if let Some(through) = gradients[0].take() {
+        exec.copy(&through, &of_view);
+    }
+    let mut gradients = fitted(exec, gradients, &ran.inputs)?;
+    gradients[0] = Some(of_base);
+    Ok(gradients)
+}
+
+fn arrived(grads: &[Option<Tensor>]) -> &Tensor {
+    grads[0].as_ref().expect("a node runs only once a gradient has arrived")
+}
+
+fn fitted(exec: &Exec, mut gradients: Vec<Option<Tensor>>, inputs: &[Rc<TensorMeta>]) -> Result<Vec<Option<Tensor>>> {
+    for (gradient, input) in gradients.iter_mut().zip(inputs) {
+        if let Some(unfitted) = gradient.take() {
+            *gradient = Some(fit(exec, unfitted, input)?);
+        }
+    }
+    Ok(gradients)
 }
 
 /// Makes a gradient fit the input it belongs to (`validate_outputs`): undoes a broadcast, then a difference in type.

@@ -22,17 +22,27 @@ impl Edge {
     }
 }
 
+/// An operator that ran, and what its backward needs.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) op: Operator,
+    /// Emptied once backward has run.
+    pub(super) saved: RefCell<Vec<SavedVariable>>,
+    /// Shape and type of each input.
+    pub(super) inputs: Vec<Rc<TensorMeta>>,
+    /// Which inputs need a gradient.
+    pub(super) needs: Vec<bool>,
+}
+
 /// What a node does with gradients.
 #[derive(Debug)]
 pub(super) enum Function {
     /// The backward pass of an operator.
-    Operator {
-        op: Operator,
-        /// Emptied once the node has run.
-        saved: RefCell<Vec<SavedVariable>>,
-        /// Shape and type of each input.
-        inputs: Vec<Rc<TensorMeta>>,
-    },
+    Operator(Ran),
+    /// The backward pass of an operator that wrote through a view: of its base, whose shape and type this is.
+    CopySlices(Ran, Rc<TensorMeta>),
+    /// A view of a base that was written through a view.
+    AsStrided(Rc<TensorMeta>),
     /// Adds to the gradient of a leaf.
     Accumulate(Rc<Leaf>),
 }
@@ -60,21 +70,13 @@ pub(super) struct Waiting {
 }
 
 impl Node {
-    pub(super) fn operator(
-        sequence: u64,
-        op: Operator,
-        saved: Vec<SavedVariable>,
-        inputs: Vec<Rc<TensorMeta>>,
-        edges: Vec<Option<Edge>>,
-        outputs: usize,
-    ) -> Self {
+    pub(super) fn new(sequence: u64, function: Function, edges: Vec<Option<Edge>>, outputs: usize) -> Self {
         let waiting = Waiting { grads: RefCell::new(vec![None; outputs]), ..Waiting::default() };
-        Self { sequence, function: Function::Operator { op, saved: RefCell::new(saved), inputs }, edges, waiting }
+        Self { sequence, function, edges, waiting }
     }
 
     pub(super) fn accumulating(leaf: Rc<Leaf>) -> Self {
-        let waiting = Waiting { grads: RefCell::new(vec![None]), ..Waiting::default() };
-        Self { sequence: u64::MAX, function: Function::Accumulate(leaf), edges: Vec::new(), waiting }
+        Self::new(u64::MAX, Function::Accumulate(leaf), Vec::new(), 1)
     }
 }
 

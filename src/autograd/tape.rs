@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::checkpoint::{Frame, Region};
-use super::node::{Edge, Node};
+use super::node::{Edge, Function, Node, Ran};
 use super::saved::SavedVariable;
-use super::variable::Variable;
+use super::variable::{Base, Variable};
 use crate::alloc::OutOfMemory;
 use crate::exec::Exec;
 use crate::ops::Operator;
-use crate::ops::kernel::OpKernel;
+use crate::ops::kernel::{Identity, OpKernel};
 use crate::tensor::Tensor;
 
 /// Why a forward pass ended before its end.
@@ -78,6 +78,10 @@ impl Tape {
     pub fn apply(&self, exec: &Exec, op: &Operator, inputs: &[&Variable]) -> Result<Vec<Variable>> {
         let kernel = op.kernel();
         let tensors: Vec<&Tensor> = inputs.iter().map(|v| &v.tensor).collect();
+        let identity = kernel.identity(&tensors);
+        if identity == Identity::Input {
+            return Ok(vec![inputs[0].clone()]);
+        }
         let needs: Vec<bool> = inputs.iter().map(|v| self.records && v.requires_grad()).collect();
         if !needs.contains(&true) {
             let forward = OpKernel::forward(kernel, exec, &tensors, &needs)?;
@@ -94,12 +98,43 @@ impl Tape {
         for tensor in forward.saved {
             saved.push(self.pack(tensor)?);
         }
-        let edges = inputs.iter().map(|v| v.edge.clone()).collect();
         let metas = tensors.iter().map(|t| t.shared_meta()).collect();
+        let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs };
+        Ok(self.remember(identity, ran, inputs, forward.outputs))
+    }
+
+    /// Leaves nodes behind for what ran.
+    fn remember(&self, identity: Identity, ran: Ran, inputs: &[&Variable], outputs: Vec<Tensor>) -> Vec<Variable> {
+        let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge.clone()).collect();
+        if let (Identity::InPlace, Some(base)) = (identity, &inputs[0].base) {
+            // The base has a new history now, and its view is taken of that.
+            edges[0].clone_from(&base.edge);
+            let written = self.node(Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
+            let base = Base { edge: Some(written.clone()), meta: Rc::clone(&base.meta) };
+            let view = self.node(Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written)], 1);
+            return outputs.into_iter().map(|tensor| Variable { tensor, edge: Some(view.clone()), base: Some(base.clone()) }).collect();
+        }
+        let node = self.node(Function::Operator(ran), edges, outputs.len());
+        let of_outputs = (0..).zip(outputs);
+        let variables = of_outputs.map(|(output, tensor)| {
+            let edge = Some(Edge { output, ..node.clone() });
+            let base = match identity {
+                Identity::View => {
+                    let of = inputs[0];
+                    Some(of.base.clone().unwrap_or_else(|| Base { edge: of.edge.clone(), meta: of.tensor.shared_meta() }))
+                }
+                Identity::ViewOfNew => Some(Base { edge: edge.clone(), meta: tensor.shared_meta() }),
+                Identity::New | Identity::Input | Identity::InPlace => None,
+            };
+            Variable { tensor, edge, base }
+        });
+        variables.collect()
+    }
+
+    /// A new node, as the edge to its first output.
+    fn node(&self, function: Function, edges: Vec<Option<Edge>>, outputs: usize) -> Edge {
         let sequence = self.sequence.replace(self.sequence.get() + 1);
-        let node = Rc::new(Node::operator(sequence, op.clone(), saved, metas, edges, forward.outputs.len()));
-        let outputs = (0..).zip(forward.outputs);
-        Ok(outputs.map(|(i, tensor)| Variable { tensor, edge: Some(Edge::to(Rc::clone(&node), i)) }).collect())
+        Edge::to(Rc::new(Node::new(sequence, function, edges, outputs)), 0)
     }
 
     /// Runs `work` as a checkpointed region over `input`; `region` is how to run it again. Without a tape it just runs.

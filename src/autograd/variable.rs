@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::node::{Edge, Node};
+use crate::meta::TensorMeta;
 use crate::tensor::Tensor;
 
 /// A tensor and, where it requires a gradient, the edge along which that gradient flows.
@@ -11,13 +12,22 @@ use crate::tensor::Tensor;
 pub struct Variable {
     pub(super) tensor: Tensor,
     pub(super) edge: Option<Edge>,
+    /// What it is a view of, where it is one: operators in place write through a view.
+    pub(super) base: Option<Base>,
+}
+
+/// The tensor that a view was taken of.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    pub(super) edge: Option<Edge>,
+    pub(super) meta: Rc<TensorMeta>,
 }
 
 impl Variable {
     /// A variable that requires no gradient.
     #[must_use]
     pub const fn constant(tensor: Tensor) -> Self {
-        Self { tensor, edge: None }
+        Self { tensor, edge: None, base: None }
     }
 
     /// Its tensor.
@@ -65,7 +75,7 @@ impl Parameter {
     /// The parameter as an argument of operators.
     #[must_use]
     pub fn variable(&self) -> Variable {
-        Variable { tensor: self.leaf.tensor.clone(), edge: Some(Edge::to(Rc::clone(&self.accumulate), 0)) }
+        Variable { tensor: self.leaf.tensor.clone(), edge: Some(Edge::to(Rc::clone(&self.accumulate), 0)), base: None }
     }
 
     /// Its gradient, where backward left one.

@@ -78,6 +78,21 @@ impl Backward<'_> {
     }
 }
 
+/// What the first output of an operator is to autograd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// A tensor of its own.
+    New,
+    /// The first input, passed through untouched: nothing ran.
+    Input,
+    /// The first input with new values.
+    InPlace,
+    /// A view of the first input.
+    View,
+    /// A view of a tensor that only the operator ever saw.
+    ViewOfNew,
+}
+
 /// The deed of an operator. `needs[i]` says whether input `i` requires a gradient; all are false where no tape is recorded.
 pub trait OpKernel: OpRule {
     /// What backward needs of the inputs: packed before the operator runs. `None` holds a place that these `needs` leave empty.
@@ -87,6 +102,12 @@ pub trait OpKernel: OpRule {
     fn save_inputs(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         let _ = (exec, inputs, needs);
         Ok(Vec::new())
+    }
+
+    /// What the first output is to autograd.
+    fn identity(&self, inputs: &[&Tensor]) -> Identity {
+        let _ = inputs;
+        Identity::New
     }
 
     /// Runs the operator.

@@ -3,10 +3,14 @@
 use super::rule::AddScalar;
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
-use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for AddScalar {
+    fn identity(&self, _inputs: &[&Tensor]) -> Identity {
+        Identity::InPlace
+    }
+
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         exec.on_host(|host| map!(host, (value = self.value), [inputs[0]] => [inputs[0]], |x| [x + value]));
         Ok(Forward::plain(inputs[0].clone()))

@@ -5,7 +5,7 @@ use super::rule::Dropout;
 use crate::device::host::{Philox, map};
 use crate::exec::{Exec, Result, Stream};
 use crate::meta::{DType, TensorMeta};
-use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
 impl Dropout {
@@ -15,6 +15,14 @@ impl Dropout {
 }
 
 impl OpKernel for Dropout {
+    fn identity(&self, _inputs: &[&Tensor]) -> Identity {
+        match (self.drops(), self.inplace) {
+            (false, _) => Identity::Input,
+            (true, true) => Identity::InPlace,
+            (true, false) => Identity::New,
+        }
+    }
+
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Forward> {
         let x = inputs[0];
         if !self.drops() {
@@ -52,9 +60,6 @@ impl OpKernel for Dropout {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        if !self.drops() {
-            return Ok(vec![Some(at.grad().clone())]);
-        }
         let out = exec.empty(at.input())?;
         exec.on_host(|host| {
             // A mask of ones where elements were kept, noise that is scaled already, or the one zero.

@@ -4,10 +4,15 @@
 use super::rule::Linear;
 use crate::exec::{Exec, Result};
 use crate::meta::TensorMeta;
-use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for Linear {
+    fn identity(&self, inputs: &[&Tensor]) -> Identity {
+        // With a bias and more than two dimensions PyTorch views the matrix product; without, `matmul` hides the view from autograd.
+        if self.bias && inputs[0].shape().rank() > 2 { Identity::ViewOfNew } else { Identity::New }
+    }
+
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])
     }

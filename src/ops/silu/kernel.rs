@@ -3,10 +3,14 @@
 use super::rule::Silu;
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
-use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for Silu {
+    fn identity(&self, _inputs: &[&Tensor]) -> Identity {
+        if self.inplace { Identity::InPlace } else { Identity::New }
+    }
+
     fn save_inputs(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         let kept = if self.inplace { exec.clone_contiguous(inputs[0])? } else { inputs[0].clone() };
         Ok(vec![Some(kept)])

@@ -2,10 +2,14 @@
 
 use super::rule::View;
 use crate::exec::{Exec, Result};
-use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
 impl OpKernel for View {
+    fn identity(&self, _inputs: &[&Tensor]) -> Identity {
+        Identity::View
+    }
+
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         Ok(Forward::plain(exec.reshape(inputs[0], &self.shape)?))
     }
