@@ -70,7 +70,7 @@ impl Frame {
     pub(super) fn unpack(self: &Rc<Self>, holder: &Holder, exec: &Exec, tape: &Tape) -> Result<Tensor> {
         if !self.is_recomputed.get() {
             let input = self.input.unpack(exec, tape)?.expect("a region's input is always packed");
-            let input = Variable { tensor: input, edge: self.input_edge.clone(), base: None };
+            let input = Variable::with_edge(input, self.input_edge.clone());
             // `preserve_rng_state`: the same numbers again, and afterwards those that would have come.
             let next = exec.generator().state();
             exec.generator().set_state(self.random);

@@ -21,7 +21,7 @@ use crate::tensor::Tensor;
 /// # Panics
 /// `root` requires no gradient.
 pub fn backward(exec: &Exec, tape: &Tape, root: &Variable, grad: &Tensor) -> Result<()> {
-    let root = root.edge.as_ref().expect("backward starts from a variable that requires a gradient");
+    let root = root.edge().expect("backward starts from a variable that requires a gradient");
     exec.on_thread(Thread::Backward, || {
         count_consumers(tape, &root.node);
         root.node.waiting.grads.borrow_mut()[root.output as usize] = Some(grad.clone());

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::checkpoint::{Frame, Region};
 use super::node::{Edge, Function, Node, Ran};
 use super::saved::SavedVariable;
-use super::variable::{Base, Variable};
+use super::variable::Variable;
 use crate::alloc::OutOfMemory;
 use crate::exec::Exec;
 use crate::ops::Operator;
@@ -105,30 +105,34 @@ impl Tape {
 
     /// Leaves nodes behind for what ran.
     fn remember(&self, identity: Identity, ran: Ran, inputs: &[&Variable], outputs: Vec<Tensor>) -> Vec<Variable> {
-        let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge.clone()).collect();
-        if let (Identity::InPlace, Some(base)) = (identity, &inputs[0].base) {
-            // The base has a new history now, and its view is taken of that.
-            edges[0].clone_from(&base.edge);
+        let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge()).collect();
+        let first = inputs[0];
+        if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
+            edges[0] = base.history.borrow().clone();
             let written = self.node(Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
-            let base = Base { edge: Some(written.clone()), meta: Rc::clone(&base.meta) };
-            let view = self.node(Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written)], 1);
-            return outputs.into_iter().map(|tensor| Variable { tensor, edge: Some(view.clone()), base: Some(base.clone()) }).collect();
+            let view = self.node(Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written.clone())], 1);
+            base.history.replace(Some(written));
+            first.history.replace(Some(view));
+            return vec![first.clone()];
         }
         let node = self.node(Function::Operator(ran), edges, outputs.len());
-        let of_outputs = (0..).zip(outputs);
-        let variables = of_outputs.map(|(output, tensor)| {
-            let edge = Some(Edge { output, ..node.clone() });
-            let base = match identity {
-                Identity::View => {
-                    let of = inputs[0];
-                    Some(of.base.clone().unwrap_or_else(|| Base { edge: of.edge.clone(), meta: of.tensor.shared_meta() }))
+        if identity == Identity::InPlace {
+            first.history.replace(Some(node));
+            return vec![first.clone()];
+        }
+        let variable = |(output, tensor): (u32, Tensor)| {
+            let mut variable = Variable::with_edge(tensor, Some(Edge { output, ..node.clone() }));
+            variable.base = match identity {
+                Identity::View => Some(first.base.clone().unwrap_or_else(|| first.as_base())),
+                Identity::ViewOfNew => {
+                    let hidden = Variable::with_edge(variable.tensor.clone(), variable.edge());
+                    Some(hidden.as_base())
                 }
-                Identity::ViewOfNew => Some(Base { edge: edge.clone(), meta: tensor.shared_meta() }),
                 Identity::New | Identity::Input | Identity::InPlace => None,
             };
-            Variable { tensor, edge, base }
-        });
-        variables.collect()
+            variable
+        };
+        (0..).zip(outputs).map(variable).collect()
     }
 
     /// A new node, as the edge to its first output.
@@ -152,7 +156,7 @@ impl Tape {
             return work();
         }
         let packed = self.pack(input.tensor.clone())?;
-        let frame = Rc::new(Frame::new(packed, input.edge.clone(), region(), exec.generator().state()));
+        let frame = Rc::new(Frame::new(packed, input.edge(), region(), exec.generator().state()));
         self.hooked(Hook::Hold(frame), work)
     }
 

@@ -7,27 +7,34 @@ use super::node::{Edge, Node};
 use crate::meta::TensorMeta;
 use crate::tensor::Tensor;
 
-/// A tensor and, where it requires a gradient, the edge along which that gradient flows.
+/// Where the gradient of a tensor goes, if anywhere. All variables of a tensor share it: an operator in place changes it for all.
+pub(super) type History = Rc<RefCell<Option<Edge>>>;
+
+/// A tensor and its history.
 #[derive(Debug, Clone)]
 pub struct Variable {
     pub(super) tensor: Tensor,
-    pub(super) edge: Option<Edge>,
-    /// What it is a view of, where it is one: operators in place write through a view.
+    pub(super) history: History,
+    /// What it is a view of, where it is one: an operator in place writes through a view, and changes the history of its base.
     pub(super) base: Option<Base>,
 }
 
 /// The tensor that a view was taken of.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
-    pub(super) edge: Option<Edge>,
+    pub(super) history: History,
     pub(super) meta: Rc<TensorMeta>,
 }
 
 impl Variable {
     /// A variable that requires no gradient.
     #[must_use]
-    pub const fn constant(tensor: Tensor) -> Self {
-        Self { tensor, edge: None, base: None }
+    pub fn constant(tensor: Tensor) -> Self {
+        Self::with_edge(tensor, None)
+    }
+
+    pub(super) fn with_edge(tensor: Tensor, edge: Option<Edge>) -> Self {
+        Self { tensor, history: Rc::new(RefCell::new(edge)), base: None }
     }
 
     /// Its tensor.
@@ -38,8 +45,17 @@ impl Variable {
 
     /// Whether gradients flow to it.
     #[must_use]
-    pub const fn requires_grad(&self) -> bool {
-        self.edge.is_some()
+    pub fn requires_grad(&self) -> bool {
+        self.history.borrow().is_some()
+    }
+
+    /// As what views are taken of.
+    pub(super) fn as_base(&self) -> Base {
+        Base { history: Rc::clone(&self.history), meta: self.tensor.shared_meta() }
+    }
+
+    pub(super) fn edge(&self) -> Option<Edge> {
+        self.history.borrow().clone()
     }
 }
 
@@ -75,7 +91,7 @@ impl Parameter {
     /// The parameter as an argument of operators.
     #[must_use]
     pub fn variable(&self) -> Variable {
-        Variable { tensor: self.leaf.tensor.clone(), edge: Some(Edge::to(Rc::clone(&self.accumulate), 0)), base: None }
+        Variable::with_edge(self.leaf.tensor.clone(), Some(Edge::to(Rc::clone(&self.accumulate), 0)))
     }
 
     /// Its gradient, where backward left one.

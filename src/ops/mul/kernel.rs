@@ -12,21 +12,20 @@ impl OpKernel for Mul {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_like(inputs[0])?;
+        let out = exec.empty_over(inputs[0], inputs[1])?;
         exec.on_host(|host| map!(host, [inputs[0], inputs[1]] => [out], |left, right| [left * right]));
         Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         // The right one first: PyTorch calls it `other`, and gradients come in the order of names. Each has the full shape.
-        let of_right = if at.needs[1] { Some(exec.empty(at.input())?) } else { None };
-        if let Some(out) = &of_right {
-            exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |left, grad| [grad * left]));
-        }
-        let of_left = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
-        if let Some(out) = &of_left {
-            exec.on_host(|host| map!(host, [at.saved(1), at.grad()] => [out], |right, grad| [grad * right]));
-        }
-        Ok(vec![of_left, of_right])
+        let product = |with: &Tensor| -> Result<Tensor> {
+            let out = exec.empty_like(at.grad())?;
+            exec.on_host(|host| map!(host, [with, at.grad()] => [out], |with, grad| [grad * with]));
+            Ok(out)
+        };
+        let right = if at.needs[1] { Some(product(at.saved(0))?) } else { None };
+        let left = if at.needs[0] { Some(product(at.saved(1))?) } else { None };
+        Ok(vec![left, right])
     }
 }
