@@ -80,6 +80,12 @@ impl Tensor {
         Rc::strong_count(&self.0)
     }
 
+    /// Whether both are handles on one tensor.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether both lie in the same storage.
     #[must_use]
     pub fn shares_storage(&self, other: &Self) -> bool {

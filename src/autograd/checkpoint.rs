@@ -49,6 +49,12 @@ impl Frame {
         Self { input, input_edge, region, random, holders: RefCell::default(), recomputed: Cell::new(0), is_recomputed: Cell::new(false) }
     }
 
+    /// Lets go of the input; nodes that nothing else holds are left for the caller to drop.
+    pub(super) fn dismantle(self, pending: &mut Vec<Edge>) {
+        pending.extend(self.input_edge);
+        self.input.dismantle(pending);
+    }
+
     /// A place for one more tensor.
     pub(super) fn hold(self: &Rc<Self>) -> SavedVariable {
         let holder = Rc::new(Holder::default());
@@ -57,12 +63,12 @@ impl Frame {
     }
 
     /// Puts a recomputed tensor in the next place; stops the recomputation at the last.
-    pub(super) fn fill(&self, tensor: &Tensor) -> std::result::Result<(), Halt> {
+    pub(super) fn fill(&self, tensor: Tensor) -> std::result::Result<(), Halt> {
         let holders = self.holders.borrow();
         let index = self.recomputed.get();
         self.recomputed.set(index + 1);
         if let Some(holder) = holders[index].upgrade() {
-            holder.tensor.replace(Some(tensor.detach()));
+            holder.tensor.replace(Some(tensor));
         }
         if index + 1 == holders.len() { Err(Halt::Stop) } else { Ok(()) }
     }

@@ -80,12 +80,23 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Takes out everything that may be the last to hold another node.
+    fn dismantle(&mut self, pending: &mut Vec<Edge>) {
+        pending.extend(self.edges.drain(..).flatten());
+        if let Function::Operator(ran) | Function::CopySlices(ran, _) = &mut self.function {
+            ran.saved.get_mut().drain(..).for_each(|saved| saved.dismantle(pending));
+        }
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut pending: Vec<Edge> = self.edges.drain(..).flatten().collect();
+        let mut pending = Vec::new();
+        self.dismantle(&mut pending);
         while let Some(edge) = pending.pop() {
             if let Some(mut node) = Rc::into_inner(edge.node) {
-                pending.extend(node.edges.drain(..).flatten());
+                node.dismantle(&mut pending);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! The tape: runs operators and, where a gradient will be wanted, leaves nodes behind.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::checkpoint::{Frame, Region};
 use super::node::{Edge, Function, Node, Ran};
 use super::saved::SavedVariable;
-use super::variable::Variable;
+use super::variable::{History, Variable};
 use crate::alloc::OutOfMemory;
 use crate::exec::Exec;
 use crate::ops::Operator;
@@ -62,13 +62,15 @@ pub struct Tape {
     /// Backward passes begun so far.
     pub(super) passes: Cell<u64>,
     hooks: RefCell<Vec<Hook>>,
+    /// Histories that operators in place have changed.
+    rewritten: RefCell<Vec<Weak<RefCell<Option<Edge>>>>>,
 }
 
 impl Tape {
     /// A tape, or with `records` false what runs under `no_grad`: nothing requires a gradient.
     #[must_use]
     pub fn new(records: bool) -> Self {
-        Self { records, sequence: Cell::new(0), passes: Cell::new(0), hooks: RefCell::default() }
+        Self { records, sequence: Cell::new(0), passes: Cell::new(0), hooks: RefCell::default(), rewritten: RefCell::default() }
     }
 
     /// Runs an operator.
@@ -90,13 +92,16 @@ impl Tape {
         let mut saved = Vec::new();
         for tensor in kernel.save_inputs(exec, &tensors, &needs)? {
             saved.push(match tensor {
-                Some(tensor) => self.pack(tensor)?,
+                Some(tensor) => match inputs.iter().find(|v| v.tensor.is(&tensor)) {
+                    Some(&input) => self.pack(SavedVariable::Input(input.clone()))?,
+                    None => self.pack(SavedVariable::Made(tensor))?,
+                },
                 None => SavedVariable::Nothing,
             });
         }
         let forward = OpKernel::forward(kernel, exec, &tensors, &needs)?;
         for tensor in forward.saved {
-            saved.push(self.pack(tensor)?);
+            saved.push(self.pack(SavedVariable::Made(tensor))?);
         }
         let metas = tensors.iter().map(|t| t.shared_meta()).collect();
         let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs };
@@ -111,13 +116,13 @@ impl Tape {
             edges[0] = base.history.borrow().clone();
             let written = self.node(Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
             let view = self.node(Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written.clone())], 1);
-            base.history.replace(Some(written));
-            first.history.replace(Some(view));
+            self.rewrite(&base.history, written);
+            self.rewrite(&first.history, view);
             return vec![first.clone()];
         }
         let node = self.node(Function::Operator(ran), edges, outputs.len());
         if identity == Identity::InPlace {
-            first.history.replace(Some(node));
+            self.rewrite(&first.history, node);
             return vec![first.clone()];
         }
         let variable = |(output, tensor): (u32, Tensor)| {
@@ -155,7 +160,7 @@ impl Tape {
         if !self.records {
             return work();
         }
-        let packed = self.pack(input.tensor.clone())?;
+        let packed = self.pack(SavedVariable::Input(input.clone()))?;
         let frame = Rc::new(Frame::new(packed, input.edge(), region(), exec.generator().state()));
         self.hooked(Hook::Hold(frame), work)
     }
@@ -167,12 +172,38 @@ impl Tape {
         value
     }
 
-    fn pack(&self, tensor: Tensor) -> Result<SavedVariable> {
+    fn pack(&self, saved: SavedVariable) -> Result<SavedVariable> {
         match self.hooks.borrow().last() {
             None => {}
             Some(Hook::Hold(frame)) => return Ok(frame.hold()),
-            Some(Hook::Fill(frame)) => frame.fill(&tensor)?,
+            Some(Hook::Fill(frame)) => {
+                let tensor = saved.tensor().map(Tensor::detach).expect("what is packed is at hand");
+                frame.fill(tensor.clone())?;
+                return Ok(SavedVariable::Made(tensor));
+            }
         }
-        Ok(SavedVariable::Kept(tensor))
+        Ok(saved)
+    }
+
+    /// Gives a tensor another history.
+    fn rewrite(&self, history: &History, edge: Edge) {
+        history.replace(Some(edge));
+        let mut rewritten = self.rewritten.borrow_mut();
+        if rewritten.len() == rewritten.capacity() {
+            rewritten.retain(|h| h.strong_count() > 0);
+        }
+        rewritten.push(Rc::downgrade(history));
+    }
+}
+
+impl Drop for Tape {
+    /// Graphs that keep themselves alive do so through a history that was rewritten.
+    fn drop(&mut self) {
+        for history in self.rewritten.take() {
+            if let Some(history) = history.upgrade() {
+                let edge = history.take();
+                drop(edge);
+            }
+        }
     }
 }

@@ -54,6 +54,13 @@ impl Variable {
         Base { history: Rc::clone(&self.history), meta: self.tensor.shared_meta() }
     }
 
+    /// Lets go of the tensor; nodes that nothing else holds are left for the caller to drop.
+    pub(super) fn dismantle(self, pending: &mut Vec<Edge>) {
+        for history in [Some(self.history), self.base.map(|b| b.history)].into_iter().flatten() {
+            pending.extend(Rc::into_inner(history).and_then(RefCell::into_inner));
+        }
+    }
+
     pub(super) fn edge(&self) -> Option<Edge> {
         self.history.borrow().clone()
     }

@@ -174,3 +174,27 @@ fn running_out_at_any_segment_gives_an_oom_row_and_leaks_nothing() {
         assert!(phases.contains(&phase), "no request failed in {phase}: {phases:?}");
     }
 }
+
+/// Without backward PyTorch lets an operator write into what a checkpoint keeps: the graph then holds itself, step after step.
+#[test]
+fn graphs_that_keep_themselves_alive_do_so_until_the_end() {
+    let plan = plan(
+        r#"
+[model]
+input = { features = [64] }
+layers = [{ linear = { out_features = 64 } }, { checkpoint = { layers = [{ relu = { inplace = true } }] } }, { linear = { out_features = 64 } }]
+
+[train]
+batch_size = 512
+steps = 4
+mode = "eval"
+"#,
+    );
+    let exec = exec();
+    let mut rows = Rows::default();
+    train(&plan, &exec, &mut rows).unwrap();
+    let losses: Vec<u64> = rows.0.iter().filter(|r| r.at.phase == Phase::Loss).map(|r| r.memory.allocated).collect();
+    let growth: Vec<u64> = losses.windows(2).map(|w| w[1] - w[0]).collect();
+    assert_eq!(growth, [2 * 64 * 512 * 4; 3], "a batch and an activation a step: {losses:?}");
+    assert_eq!(exec.memory().allocator().allocated(), exec.memory().categories()[Category::Workspace]);
+}
