@@ -111,6 +111,7 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
             // A zero for every element of the base, then the view's gradient in its place.
             let of_view = arrived(&grads);
             let of_base = exec.empty(Rc::clone(base))?;
+            exec.fill(&of_base, 0.0);
             exec.copy(of_view, &of_base.view(of_view.meta().like()));
             vec![Some(of_base)]
         }

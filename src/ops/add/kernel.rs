@@ -1,7 +1,6 @@
 //! `add` keeps nothing: both gradients are the incoming one.
 
 use super::rule::Add;
-use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
