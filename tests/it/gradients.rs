@@ -181,9 +181,7 @@ fn gradients_are_slopes() {
     const STEP: f64 = 1e-5;
     for sample in samples() {
         let weights = weights(run(&sample, &sample.inputs, DType::F64, None).0.len());
-        let worth = |inputs: &[Input]| -> f64 {
-            run(&sample, inputs, DType::F64, None).0.iter().zip(&weights).map(|(y, w)| y * w).sum()
-        };
+        let worth = |inputs: &[Input]| -> f64 { run(&sample, inputs, DType::F64, None).0.iter().zip(&weights).map(|(y, w)| y * w).sum() };
         let (_, gradients) = run(&sample, &sample.inputs, DType::F64, Some(&weights));
         let trained = (0..sample.inputs.len()).filter(|&i| sample.inputs[i].kind == Kind::Trained);
         for (i, gradient) in trained.zip(&gradients) {

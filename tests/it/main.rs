@@ -8,6 +8,6 @@ mod cuda;
 mod edges;
 mod executor;
 mod experiment;
+mod fidelity;
 mod gradients;
 mod losses;
-mod fidelity;

@@ -101,12 +101,16 @@ fn each<R: Real, const N: usize, const M: usize>(
     }
 }
 
+/// What is done to one block: its start, its length, what is read, what is written. Behind a pointer, called once a block, so that
+/// the walk and its threads are compiled once an arity and not once a formula.
+type Block<'a, R, const N: usize, const M: usize> = dyn Fn(usize, usize, &[[R; BLOCK]; N], &mut [[R; BLOCK]; M]) + Sync + 'a;
+
 /// Applies `block(start, length, reads, writes)` to all blocks, on several threads where it pays. `start` is where `writes` begin.
 fn walk<R: Real, const N: usize, const M: usize>(
     sources: &[Source<'_>; N],
     writes: [ViewMut<'_>; M],
     start: usize,
-    block: &(impl Fn(usize, usize, &[[R; BLOCK]; N], &mut [[R; BLOCK]; M]) + Sync),
+    block: &Block<'_, R, N, M>,
 ) {
     let elements = writes[0].len();
     if elements > GRAIN && writes.iter().all(ViewMut::is_dense) {

@@ -64,7 +64,7 @@ impl Host {
             assert!(reads.iter().all(|r| r.len() == elements), "the operands of a sum have one shape");
             let formula = |x| [formula(x)];
             let part = |part: usize| stretch(&reads, part * PART, PART.min(elements - part * PART), &formula)[0];
-            pairwise(&run(elements.div_ceil(PART), elements, part))
+            pairwise(&run(elements.div_ceil(PART), elements, &part))
         })
     }
 
@@ -109,7 +109,7 @@ fn columns<R: Real, const N: usize, const M: usize>(
         }
         sums
     };
-    combine(run(rows.div_ceil(length), rows * width, partial)).unwrap_or_else(|| from_fn(|_| vec![R::ZERO; width]))
+    combine(run(rows.div_ceil(length), rows * width, &partial)).unwrap_or_else(|| from_fn(|_| vec![R::ZERO; width]))
 }
 
 /// Sums over stretches of `s` elements, `n` of them for each of the `c`.
@@ -122,7 +122,7 @@ fn stretches<R: Real, const N: usize, const M: usize>(
         let sums: Vec<[R; M]> = (0..n).map(|n| stretch(reads, (n * c + channel) * s, s, formula)).collect();
         from_fn(|k| pairwise(&sums.iter().map(|sums| sums[k]).collect::<Vec<R>>()))
     };
-    let sums: Vec<[R; M]> = run(c, n * c * s, channel);
+    let sums: Vec<[R; M]> = run(c, n * c * s, &channel);
     from_fn(|k| sums.iter().map(|sums| sums[k]).collect())
 }
 
@@ -174,7 +174,8 @@ fn load<R: Real, const N: usize>(reads: &[View<'_>; N], start: usize, length: us
 }
 
 /// All parts' results in order, on several threads if there are enough elements.
-fn run<T: Send>(parts: usize, elements: usize, part: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
+/// The part is behind a pointer, so that the threads are compiled once a result type and not once a formula.
+fn run<T: Send>(parts: usize, elements: usize, part: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     if elements <= GRAIN { (0..parts).map(part).collect() } else { (0..parts).into_par_iter().map(part).collect() }
 }
 

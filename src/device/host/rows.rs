@@ -108,12 +108,15 @@ impl Host {
     }
 }
 
+/// What is done to one row. Behind a pointer, called once a row, so that the walk and its threads are compiled once an arity.
+type Compute<'a, R, const N: usize, const M: usize> = dyn Fn([&[R]; N], [&mut [R]; M]) + Sync + 'a;
+
 fn walk<R: Real, const N: usize, const M: usize>(
     reader: &RowReader<'_, R, N>,
     writes: [ViewMut<'_>; M],
     widths: [usize; M],
     rows: std::ops::Range<usize>,
-    compute: &(impl Fn([&[R]; N], [&mut [R]; M]) + Sync),
+    compute: &Compute<'_, R, N, M>,
 ) {
     let widest = widths.into_iter().max().unwrap_or(0);
     if rows.len() > 1 && rows.len() * widest > 2 * GRAIN {
