@@ -7,7 +7,7 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Diagnostic, Span};
+use super::diagnostic::Span;
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -121,20 +121,10 @@ impl Node {
     }
 }
 
-/// Reads a text as TOML, as far as it goes; what is no TOML is added to `mistakes`.
-pub(super) fn parse(source: u32, text: &str, mistakes: &mut Vec<Diagnostic>) -> Node {
-    let (root, errors) = DeTable::parse_recoverable(text);
+/// The tree of a whole text.
+pub(super) fn from_table(source: u32, root: &DeTable<'_>) -> Node {
     let place = |range: std::ops::Range<usize>| Span { source, start: range.start, end: range.end };
-    mistakes.extend(errors.into_iter().map(|e| {
-        let span = place(e.span().unwrap_or(text.len()..text.len()));
-        let message = e.message();
-        match message.split_once(", expected ") {
-            Some((what, expected)) => Diagnostic::new(span, format!("not TOML: {what}")).hint(format!("expected {expected}")),
-            None => Diagnostic::new(span, format!("not TOML: {message}")),
-        }
-    }));
-    let span = place(0..0);
-    Node { span, data: table(root.get_ref(), &place) }
+    Node { span: place(0..0), data: table(root, &place) }
 }
 
 /// Reads a text as one TOML value.

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::case::{Case, Experiment};
 use super::diagnostic::{Diagnostic, Diagnostics, Source, Span};
-use super::document;
 use super::resolve::resolve;
-use super::{set, spell, sweep};
+use super::sweep::Axis;
+use super::{set, spell, sweep, syntax};
 
 /// Loads an experiment file.
 ///
@@ -50,7 +50,7 @@ pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experime
 
 fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Result<Experiment, Diagnostics> {
     let mut found = Found::default();
-    let mut root = document::parse(0, &text, &mut found.once);
+    let mut root = syntax::parse(0, &text, &mut found.once);
     let broken = !found.once.is_empty();
     let mut axes = sweep::axes(&root, &mut found.once);
     for (source, argument) in (1..).zip(overrides) {
@@ -85,7 +85,7 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
     }
     let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
     let sources = std::iter::once(Source { name: shown.to_owned(), text }).chain(overrides.iter().map(named)).collect();
-    Err(Diagnostics::new(sources, found.list()))
+    Err(Diagnostics::new(sources, found.list(&axes)))
 }
 
 /// Mistakes of the file as a whole, and of its cases: one that several cases share is told once.
@@ -117,13 +117,21 @@ impl Found {
         }
     }
 
-    fn list(self) -> Vec<Diagnostic> {
+    /// Says of each mistake which cases have it, where not all do and where it is not about the very value that makes the case.
+    fn list(self, axes: &[Axis]) -> Vec<Diagnostic> {
         let cases = self.cases;
-        let of_cases = self.of_cases.into_iter().map(|(mistake, times, first)| match times {
-            n if n >= cases => mistake,
-            1 => mistake.hint(format!("in the case {first}")),
-            n => mistake.hint(format!("in {n} of {cases} cases, the first of them {first}")),
+        let of_cases = self.of_cases.into_iter().map(|(mistake, times, first)| {
+            let about_value = axes.iter().any(|a| times == cases / a.values.len() as u64 && a.values.iter().any(|v| within(mistake.span, v.span)));
+            match times {
+                _ if times >= cases || about_value => mistake,
+                1 => mistake.hint(format!("in the case {first}")),
+                n => mistake.hint(format!("in {n} of {cases} cases, the first of them {first}")),
+            }
         });
         self.once.into_iter().chain(of_cases).collect()
     }
+}
+
+fn within(inner: Option<Span>, outer: Span) -> bool {
+    inner.is_some_and(|i| i.source == outer.source && i.start >= outer.start && i.end <= outer.end)
 }

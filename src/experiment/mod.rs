@@ -1,7 +1,7 @@
 //! The experiment language: a TOML file, read with the place of every value, checked for all mistakes at once, and resolved to
 //! cases that are ready to run.
 //!
-//! Reading order: `case` (what comes out), `tables` (what may be written), `document`, `read`, `resolve`, `refuse`, `sweep`, `set`,
+//! Reading order: `case` (what comes out), `tables` (what may be written), `document`, `syntax`, `read`, `resolve`, `refuse`, `sweep`, `set`,
 //! `load`, then `diagnostic` and `schema`.
 
 pub mod case;
@@ -11,10 +11,12 @@ pub mod load;
 mod read;
 mod refuse;
 mod resolve;
+pub mod schema;
 mod script;
 mod set;
 mod spell;
 mod sweep;
+mod syntax;
 pub mod tables;
 mod train;
 mod words;

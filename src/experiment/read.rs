@@ -50,6 +50,8 @@ pub(super) struct Reader {
     pub(super) places: Vec<Place>,
     /// Whether a missing field is a mistake of its own; not after a syntax error, which may have swallowed it.
     pub(super) tolerate_missing: bool,
+    /// Fields that are there under a name that is nearly theirs.
+    pub(super) misspelt: Vec<&'static str>,
     blocks: BTreeMap<String, Block>,
     depth: usize,
 }
@@ -84,28 +86,28 @@ impl Reader {
     /// Reads a table by its fields, as far as it goes, and says whether every required one is there; `None` for what is no table.
     pub(super) fn partial(&mut self, what: &str, span: Span, node: &Node, fields: &'static [Field]) -> Option<(Values, bool)> {
         let Some(entries) = node.table() else {
-            self.mistake(
-                Diagnostic::new(node.span, format!("{what} is a table, found {}", node.describe())).hint(words::table_form(fields)),
-            );
+            let hint = format!("write {}", words::code(&words::table_form(fields)));
+            self.mistake(Diagnostic::new(node.span, format!("{what} is a table, found {}", node.describe())).hint(hint));
             return None;
         };
         Some(self.entries(what, span, entries, fields))
     }
 
     fn entries(&mut self, what: &str, span: Span, entries: &[Entry], fields: &'static [Field]) -> (Values, bool) {
-        for entry in entries {
-            if !fields.iter().any(|f| f.name == entry.key) {
-                let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
-                self.unknown(entry.key_span, &format!("{what} has no `{}`", entry.key), &entry.key, &names);
-            }
+        let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
+        let mut misspelt = Vec::new();
+        for entry in entries.iter().filter(|e| !names.contains(&e.key.as_str())) {
+            self.unknown(entry.key_span, &format!("{what} has no `{}`", entry.key), &entry.key, &names);
+            misspelt.extend(words::nearest(&entry.key, &names));
         }
         let mut values = Values::default();
+        self.misspelt.extend(&misspelt);
         let mut complete = true;
         for field in fields {
             let value = match entries.iter().find(|e| e.key == field.name) {
                 Some(entry) => self.value(&format!("`{}`", field.name), &entry.value, &field.kind),
                 None => {
-                    if matches!(field.presence, Presence::Required) {
+                    if matches!(field.presence, Presence::Required) && !misspelt.contains(&field.name) {
                         self.missing(what, span, field);
                     }
                     None
@@ -123,21 +125,20 @@ impl Reader {
 
     fn missing(&mut self, what: &str, span: Span, field: &Field) {
         if !self.tolerate_missing {
-            let hint = format!("`{}`: {} {}", field.name, words::sentence(&words::kind(&field.kind)), field.doc);
+            let hint = format!("`{}` is {}. {}", field.name, words::kind(&field.kind), field.doc);
             self.mistake(Diagnostic::new(span, format!("{what} needs `{}`", field.name)).hint(hint));
         }
     }
 
     /// Notes an unknown name, with the nearest known one.
     pub(super) fn unknown(&mut self, span: Span, message: &str, name: &str, known: &[&str]) {
-        let nearest = words::nearest(name, known).map(|n| format!("did you mean `{n}`?"));
-        let mut diagnostic = Diagnostic::new(span, message).maybe_hint(nearest);
-        if known.is_empty() {
-            diagnostic = diagnostic.hint("it takes no fields");
-        } else {
-            diagnostic = diagnostic.hint(format!("there are {}", words::list(known.iter().map(|k| format!("`{k}`")))));
-        }
-        self.mistake(diagnostic);
+        let hint = match (words::nearest(name, known), known) {
+            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+            (None, []) => "it takes no fields".to_owned(),
+            (None, [only]) => format!("there is only `{only}`"),
+            (None, known) => format!("there are {}", words::list(known.iter().map(|k| words::code(k)))),
+        };
+        self.mistake(Diagnostic::new(span, message).hint(hint));
     }
 
     fn wrong(&mut self, what: &str, node: &Node, kind: &Kind) {
@@ -195,6 +196,10 @@ impl Reader {
 
     /// `{ name = { fields } }`, or `"name"`.
     fn tagged(&mut self, what: &str, node: &Node, variants: &'static [Variant]) -> Option<Value> {
+        if !matches!(node.data, Data::Text(_) | Data::Table(_)) {
+            self.wrong(what, node, &Kind::Tagged(variants));
+            return None;
+        }
         let names: Vec<&str> = variants.iter().map(|v| v.name).collect();
         let (name, span, body) = self.tag(what, node, &names)?;
         let Some(variant) = variants.iter().find(|v| v.name == name) else {
@@ -227,7 +232,7 @@ impl Reader {
                 let known = entries.iter().map(|e| e.key.as_str()).find(|k| known.contains(k));
                 let hint = match (typed, known) {
                     (Some(name), _) => format!("write `{{ {name} = {{ … }} }}`"),
-                    (None, Some(name)) => format!("write `{{ {name} = {{ … }} }}`, with all of its fields in the inner table"),
+                    (None, Some(name)) => format!("write `{{ {name} = … }}` alone"),
                     (None, None) => "write `{ name = { … } }`, or just `\"name\"`".to_owned(),
                 };
                 let found = if entries.is_empty() { "an empty table".to_owned() } else { format!("{} keys", entries.len()) };
@@ -250,9 +255,12 @@ impl Reader {
         }
         let names = words::list(missing.iter().map(|f| format!("`{}`", f.name)));
         let form = missing.iter().map(|f| format!("{} = …", f.name)).collect::<Vec<_>>().join(", ");
-        let hint =
-            if name == layer::BLOCK { "write `{ block = \"name\" }`".to_owned() } else { format!("write `{{ {name} = {{ {form} }} }}`") };
-        self.mistake(Diagnostic::new(span, format!("`{name}` needs {names}")).hint(hint));
+        if name == layer::BLOCK {
+            self.mistake(Diagnostic::new(span, "`block` needs the name of a block").hint("write `{ block = \"name\" }`"));
+        } else {
+            let hint = format!("write `{{ {name} = {{ {form} }} }}`");
+            self.mistake(Diagnostic::new(span, format!("`{name}` needs {names}")).hint(hint));
+        }
         None
     }
 

@@ -5,7 +5,7 @@ use super::diagnostic::{Diagnostic, Span};
 use super::document::Node;
 use super::read::Reader;
 use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
-use super::{script, train};
+use super::{script, train, words};
 use crate::alloc::{AllocatorConfig, Divisions};
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
@@ -36,13 +36,14 @@ pub(super) fn resolve(root: &Node, tolerate_missing: bool) -> Resolved {
 }
 
 fn top_level(root: &Node, reader: &mut Reader) {
-    let known: Vec<&str> = EXPERIMENT.iter().map(|f| f.name).collect();
+    let known: Vec<&'static str> = EXPERIMENT.iter().map(|f| f.name).collect();
     for entry in root.table().unwrap_or_default() {
         if RESERVED.contains(&entry.key.as_str()) {
             let message = format!("`[{}]` is a name kept for the input pipeline, which does not exist yet", entry.key);
             reader.mistake(Diagnostic::new(entry.key_span, message).hint("leave it out: batches are synthetic"));
         } else if !known.contains(&entry.key.as_str()) {
             reader.unknown(entry.key_span, &format!("an experiment has no `{}`", entry.key), &entry.key, &known);
+            reader.misspelt.extend(words::nearest(&entry.key, &known));
         }
     }
 }
@@ -54,10 +55,12 @@ fn work(root: &Node, reader: &mut Reader) -> Option<Work> {
         if let (Some(entry), Some(_)) = (entry, script) {
             reader.mistake(Diagnostic::new(entry.key_span, format!("`[{table}]` and `[allocations]` exclude each other")));
         }
-        if entry.is_none() && script.is_none() && !reader.tolerate_missing {
-            let missing = Diagnostic::new(root.span, format!("an experiment needs `[{table}]`"));
-            reader.mistake(missing.hint("an experiment has `[model]` and `[train]`, or `[allocations]`"));
-        }
+    }
+    let missing = ["model", "train"].into_iter().filter(|t| root.entry(t).is_none() && !reader.misspelt.contains(t));
+    let missing = words::list(missing.map(|t| format!("`[{t}]`")));
+    if !missing.is_empty() && script.is_none() && !reader.tolerate_missing {
+        let hint = "an experiment has `[model]` and `[train]`, or `[allocations]`";
+        reader.mistake(Diagnostic::new(root.span, format!("an experiment needs {missing}")).hint(hint));
     }
     if let Some(script) = script {
         return script::resolve(script, reader).map(Work::Script);

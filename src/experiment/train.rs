@@ -22,7 +22,8 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     let settings = settings(train, train_entry, reader);
     let trains = settings.trains();
     refuse::settings(&settings, train_entry, reader);
-    if trains && !train.has("optimizer") && train_entry.value.get("optimizer").is_none() && !reader.tolerate_missing {
+    let absent = train_entry.value.get("optimizer").is_none() && !reader.misspelt.contains(&"optimizer");
+    if trains && absent && !reader.tolerate_missing {
         let missing = Diagnostic::new(train_entry.key_span, "[train] needs `optimizer`");
         reader.mistake(missing.hint("it may be absent only with `no_grad = true` or `mode = \"eval\"`, where nothing is trained"));
     }
@@ -257,12 +258,15 @@ fn without_operators(layers: &Sequence, reader: &mut Reader) {
     }
     let mut missing = Vec::new();
     visit(layers, &mut BTreeSet::new(), &mut missing);
+    let mut first = true;
     for (name, origin, times) in missing {
         let span = reader.places[origin.0 as usize].name;
         let used = if times > 1 { format!(" (used in {times} places)") } else { String::new() };
-        let known = crate::model::layer::KINDS.iter().filter(|k| k.has_operators).map(|k| words::code(k.name));
         let message = format!("`{name}` has no operators yet{used}: its fields and shapes are checked, but it cannot run");
-        reader.mistake(Diagnostic::new(span, message).hint(format!("these run: {}", words::list(known))));
+        let known = crate::model::layer::KINDS.iter().filter(|k| k.has_operators).map(|k| words::code(k.name));
+        let hint = first.then(|| format!("these run: {}", words::list(known)));
+        first = false;
+        reader.mistake(Diagnostic::new(span, message).maybe_hint(hint));
     }
 }
 

@@ -42,13 +42,20 @@ fn number(i: &Interval) -> String {
     }
 }
 
+/// How many fields a table's form names.
+const MOST_SHOWN: usize = 3;
+
 /// A table's form: `{ from = …, to = …, by = … }`.
 #[must_use]
 pub(super) fn table_form(fields: &[Field]) -> String {
     let required: Vec<&Field> = fields.iter().filter(|f| matches!(f.presence, Presence::Required)).collect();
     let shown = if required.is_empty() { fields.iter().collect() } else { required };
-    let shown: Vec<String> = shown.iter().map(|f| format!("{} = …", f.name)).collect();
-    if shown.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", shown.join(", ")) }
+    let shown: Vec<String> = shown.iter().take(MOST_SHOWN).map(|f| format!("{} = …", f.name)).collect();
+    match (shown.len(), fields.len()) {
+        (0, _) => "{}".to_owned(),
+        (MOST_SHOWN, n) if n > MOST_SHOWN => format!("{{ {}, … }}", shown.join(", ")),
+        _ => format!("{{ {} }}", shown.join(", ")),
+    }
 }
 
 /// `a`, `a or b`, `a, b or c`.
@@ -68,13 +75,6 @@ fn join(items: impl IntoIterator<Item = String>, last: &str) -> String {
         Some((only, [])) => only.clone(),
         Some((end, lead)) => format!("{}{last}{end}", lead.join(", ")),
     }
-}
-
-/// With a capital letter and a full stop.
-#[must_use]
-pub(super) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 /// The known name that is most like this one, where one is like it at all.

@@ -1,3 +1,6 @@
-//! The experiment language: mistakes with their messages, cases, plans.
+//! The experiment language: mistakes with their messages, cases, plans, the schema.
 
+mod cases;
+mod lowering;
 mod mistakes;
+mod mutations;

@@ -1,0 +1,79 @@
+//! Reading text as TOML although parts of it are broken: each broken section is told once, at its first real break, and set aside,
+//! so that the rest of the file is still read and its mistakes are found in the same run.
+
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::diagnostic::{Diagnostic, Span};
+use super::document::{Node, from_table};
+
+/// Reads a text as far as it is TOML; what is none is added to `mistakes`.
+pub(super) fn parse(source: u32, text: &str, mistakes: &mut Vec<Diagnostic>) -> Node {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return from_table(source, root.get_ref());
+    }
+    let mut sound = text.as_bytes().to_vec();
+    let before = mistakes.len();
+    for section in sections(text) {
+        let errors = DeTable::parse_recoverable(&text[section.clone()]).1;
+        if !errors.is_empty() {
+            mistakes.extend(told(source, &text[section.clone()], section.start, &errors));
+            sound[section].iter_mut().filter(|b| !matches!(b, b'\n' | b'\r')).for_each(|b| *b = b' ');
+        }
+    }
+    let sound = String::from_utf8_lossy(&sound).into_owned();
+    let (root, errors) = DeTable::parse_recoverable(&sound);
+    if !errors.is_empty() || mistakes.len() == before {
+        // Sections that are sound one by one but not together: a table that stands twice.
+        mistakes.extend(told(source, text, 0, &errors));
+    }
+    from_table(source, root.get_ref())
+}
+
+/// From one header of a table to the next.
+fn sections(text: &str) -> Vec<Range<usize>> {
+    let mut starts = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if at > 0 && is_header(line) {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+}
+
+/// `[name]` alone on its line. An element of a list that looks like it begins with a digit, a quote or a bracket.
+fn is_header(line: &str) -> bool {
+    let line = line.split('#').next().unwrap_or_default().trim_end();
+    let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) else { return false };
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+/// The errors up to the first after which nothing can be told apart any more.
+fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    let mut errors: Vec<&toml::de::Error> = errors.iter().collect();
+    errors.sort_by_key(|e| e.span().map_or(usize::MAX, |s| s.start));
+    for error in errors {
+        let range = error.span().unwrap_or(text.len()..text.len());
+        let span = Span { source, start: offset + range.start, end: offset + range.end };
+        let (what, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
+        let found = text.get(range).unwrap_or_default();
+        let local = ["duplicate key", "string values must be quoted", "invalid"].iter().any(|l| what.starts_with(l));
+        let diagnostic = match what {
+            "string values must be quoted" if found.trim().is_empty() => Diagnostic::new(span, "not TOML: there is no value here"),
+            "string values must be quoted" => Diagnostic::new(span, format!("not TOML: {found} is no value")).hint("text stands in quotes"),
+            "duplicate key" => Diagnostic::new(span, format!("not TOML: `{found}` stands here twice")),
+            _ => Diagnostic::new(span, format!("not TOML: {what}")).maybe_hint((!expected.is_empty()).then(|| format!("expected {expected}"))),
+        };
+        diagnostics.push(diagnostic);
+        if !local {
+            break;
+        }
+    }
+    diagnostics
+}
