@@ -121,7 +121,8 @@ impl Found {
     fn list(self, axes: &[Axis]) -> Vec<Diagnostic> {
         let cases = self.cases;
         let of_cases = self.of_cases.into_iter().map(|(mistake, times, first)| {
-            let about_value = axes.iter().any(|a| times == cases / a.values.len() as u64 && a.values.iter().any(|v| within(mistake.span, v.span)));
+            let about_value =
+                axes.iter().any(|a| times == cases / a.values.len() as u64 && a.values.iter().any(|v| within(mistake.span, v.span)));
             match times {
                 _ if times >= cases || about_value => mistake,
                 1 => mistake.hint(format!("in the case {first}")),

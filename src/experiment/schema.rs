@@ -106,7 +106,8 @@ fn tagged(name: &str, doc: &str, mut body: Value, bare: bool) -> Vec<Value> {
     body["description"] = json!(doc);
     let mut properties = Map::new();
     properties.insert(name.to_owned(), body);
-    let whole = json!({ "type": "object", "description": doc, "properties": properties, "required": [name], "additionalProperties": false });
+    let whole =
+        json!({ "type": "object", "description": doc, "properties": properties, "required": [name], "additionalProperties": false });
     let name = bare.then(|| json!({ "const": name, "description": doc }));
     name.into_iter().chain([whole]).collect()
 }

@@ -24,7 +24,8 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
     if !SWEPT.contains(&first.as_str()) || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
         let mut reader = Reader::default();
         if SWEPT.contains(&first.as_str()) {
-            reader.mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint("for example `train.batch_size=8`"));
+            reader
+                .mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint("for example `train.batch_size=8`"));
         } else {
             reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, SWEPT);
         }
@@ -70,7 +71,10 @@ fn elements(source: u32, text: &str, offset: usize, mistakes: &mut Vec<Diagnosti
             mistakes.push(Diagnostic::new(span, "there is no value here"));
             complete = false;
         } else {
-            mistakes.push(Diagnostic::new(span, format!("`{part}` is no value")).hint("values are written as in TOML; words may stand without quotes"));
+            mistakes.push(
+                Diagnostic::new(span, format!("`{part}` is no value"))
+                    .hint("values are written as in TOML; words may stand without quotes"),
+            );
             complete = false;
         }
     }

@@ -68,7 +68,8 @@ fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> V
             "string values must be quoted" if found.trim().is_empty() => Diagnostic::new(span, "not TOML: there is no value here"),
             "string values must be quoted" => Diagnostic::new(span, format!("not TOML: {found} is no value")).hint("text stands in quotes"),
             "duplicate key" => Diagnostic::new(span, format!("not TOML: `{found}` stands here twice")),
-            _ => Diagnostic::new(span, format!("not TOML: {what}")).maybe_hint((!expected.is_empty()).then(|| format!("expected {expected}"))),
+            _ => Diagnostic::new(span, format!("not TOML: {what}"))
+                .maybe_hint((!expected.is_empty()).then(|| format!("expected {expected}"))),
         };
         diagnostics.push(diagnostic);
         if !local {

@@ -40,7 +40,9 @@ fn a_file_without_sweep_is_one_case_without_key() {
 
 #[test]
 fn a_sweep_is_the_product_with_the_last_axis_fastest() {
-    let text = format!("{LINEAR}\n[sweep]\ntrain.dtype = [\"f32\", \"bf16\"]\nmodel.input.features = [[16], [32]]\ntrain.batch_size = {{ from = 4, to = 9, by = 4 }}\n");
+    let text = format!(
+        "{LINEAR}\n[sweep]\ntrain.dtype = [\"f32\", \"bf16\"]\nmodel.input.features = [[16], [32]]\ntrain.batch_size = {{ from = 4, to = 9, by = 4 }}\n"
+    );
     let experiment = load(&text, &[]);
     let keys: Vec<&str> = experiment.cases.iter().map(|c| c.key.as_str()).collect();
     assert_eq!(
@@ -66,7 +68,8 @@ fn overrides_replace_values_and_make_or_replace_axes() {
     let experiment = load(&swept, &["train.batch_size=8,16", "train.steps=3", "train.optimizer.adamw.lr=0.5"]);
     assert_eq!(experiment.cases.iter().map(|c| c.key.as_str()).collect::<Vec<_>>(), ["train.batch_size=8", "train.batch_size=16"]);
     assert_eq!(plan(&experiment, 1).settings.steps, 3);
-    let experiment = load(LINEAR, &["train.batch_size=4..12:4", "train.dtype=f32,bf16", "model.layers=[\"relu\", { linear = { out_features = 2 } }]"]);
+    let experiment =
+        load(LINEAR, &["train.batch_size=4..12:4", "train.dtype=f32,bf16", "model.layers=[\"relu\", { linear = { out_features = 2 } }]"]);
     assert_eq!(experiment.cases.len(), 6);
     assert_eq!(experiment.cases[5].key, "train.batch_size=12 train.dtype=bf16");
     assert_eq!(plan(&experiment, 5).state[0].name, "1.weight");

@@ -41,7 +41,9 @@ fn draw(plan: &Plan) -> String {
         if let Some(target) = program.target {
             writeln!(text, "target v{}", target.0).unwrap();
         }
-        for (name, body) in [("forward", Some(&program.forward)), ("criterion", program.criterion.as_ref()), ("divide", program.divide.as_ref())] {
+        for (name, body) in
+            [("forward", Some(&program.forward)), ("criterion", program.criterion.as_ref()), ("divide", program.divide.as_ref())]
+        {
             if let Some(body) = body {
                 writeln!(text, "{name}").unwrap();
                 steps(plan, &program.values, body, 1, &mut text);
