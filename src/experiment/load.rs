@@ -106,6 +106,8 @@ impl Found {
     fn add(&mut self, key: &str, mut mistakes: Vec<Diagnostic>) {
         mistakes.sort();
         mistakes.dedup();
+        // What is no TOML is told as such.
+        mistakes.retain(|m| !self.once.iter().any(|o| o.span.is_some() && o.span == m.span));
         for mistake in mistakes {
             match self.numbers.get(&mistake) {
                 Some(&i) => self.of_cases[i].1 += 1,

@@ -15,19 +15,25 @@ pub(super) fn parse(source: u32, text: &str, mistakes: &mut Vec<Diagnostic>) -> 
         return from_table(source, root.get_ref());
     }
     let mut sound = text.as_bytes().to_vec();
-    let before = mistakes.len();
     for section in sections(text) {
         let errors = DeTable::parse_recoverable(&text[section.clone()]).1;
-        if !errors.is_empty() {
-            mistakes.extend(told(source, &text[section.clone()], section.start, &errors));
+        if errors.is_empty() {
+            continue;
+        }
+        let (told, whole) = told(source, &text[section.clone()], section.start, &errors);
+        mistakes.extend(told);
+        if !whole {
             sound[section].iter_mut().filter(|b| !matches!(b, b'\n' | b'\r')).for_each(|b| *b = b' ');
         }
     }
     let sound = String::from_utf8_lossy(&sound).into_owned();
     let (root, errors) = DeTable::parse_recoverable(&sound);
-    if !errors.is_empty() || mistakes.len() == before {
-        // Sections that are sound one by one but not together: a table that stands twice.
-        mistakes.extend(told(source, text, 0, &errors));
+    // Sections may be sound one by one but not together, where a table stands twice.
+    let (together, _) = told(source, text, 0, &errors);
+    for mistake in together {
+        if !mistakes.contains(&mistake) {
+            mistakes.push(mistake);
+        }
     }
     from_table(source, root.get_ref())
 }
@@ -53,8 +59,9 @@ fn is_header(line: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// The errors up to the first after which nothing can be told apart any more.
-fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+/// The errors up to the first after which nothing can be told apart any more; and whether there is none such, so that what the
+/// parser made of the text can be relied on.
+fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> (Vec<Diagnostic>, bool) {
     let mut diagnostics = Vec::new();
     let mut errors: Vec<&toml::de::Error> = errors.iter().collect();
     errors.sort_by_key(|e| e.span().map_or(usize::MAX, |s| s.start));
@@ -73,8 +80,8 @@ fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> V
         };
         diagnostics.push(diagnostic);
         if !local {
-            break;
+            return (diagnostics, false);
         }
     }
-    diagnostics
+    (diagnostics, true)
 }

@@ -4,3 +4,4 @@ mod cases;
 mod lowering;
 mod mistakes;
 mod mutations;
+mod schema;
