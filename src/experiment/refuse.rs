@@ -16,7 +16,8 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
         return;
     }
     if settings.amp == Some(DType::F16) && settings.dtype == DType::BF16 {
-        let message = "`amp = \"f16\"` scales gradients, and the scaler cannot unscale gradients of type bf16, which `dtype = \"bf16\"` makes them";
+        let message =
+            "`amp = \"f16\"` scales gradients, and the scaler cannot unscale gradients of type bf16, which `dtype = \"bf16\"` makes them";
         let refused = Diagnostic::new(place(entry, "amp"), message);
         let words = "PyTorch: `\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'`";
         reader.mistake(refused.hint(words).hint("with `dtype = \"f32\"` parameters stay f32 and autocast computes in f16"));

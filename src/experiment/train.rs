@@ -50,7 +50,7 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     };
     let steps = lengths.map_or(settings.steps, |l| l.len() as u64);
     let settings = Loop { batch_size: batch?, steps, ..settings };
-    if !reader.mistakes.is_empty() {
+    if !reader.mistakes.is_empty() || reader.tolerate_missing {
         return None;
     }
     let network = Network { layers, samples, vocabulary, loss, settings };

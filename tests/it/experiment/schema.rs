@@ -22,9 +22,26 @@ fn files_without_mistakes_fit_the_schema() {
 fn mistakes_of_form_do_not_fit_the_schema() {
     let schema = json();
     let names = [
-        "layer_unknown", "layer_form", "layer_fields", "input", "input_sizes", "input_form", "input_two", "input_tokens", "train_values",
-        "train_optimizer", "unknown_keys", "reserved", "wrong_top_level", "missing_fields", "allocator", "sweep_leaves", "sweep_unknown",
-        "sweep_values", "allocations_form", "allocations_empty", "block_unused",
+        "layer_unknown",
+        "layer_form",
+        "input",
+        "input_sizes",
+        "input_form",
+        "input_two",
+        "input_tokens",
+        "train_values",
+        "train_optimizer",
+        "unknown_keys",
+        "reserved",
+        "wrong_top_level",
+        "missing_fields",
+        "allocator",
+        "sweep_leaves",
+        "sweep_unknown",
+        "sweep_values",
+        "allocations_form",
+        "allocations_empty",
+        "block_unused",
     ];
     for name in names {
         let file = Path::new("tests/fixtures/mistakes").join(name).with_extension("toml");
