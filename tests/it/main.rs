@@ -11,3 +11,4 @@ mod experiment;
 mod fidelity;
 mod gradients;
 mod losses;
+mod rules;
