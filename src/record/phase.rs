@@ -19,6 +19,21 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 11] = [
+        Self::Model,
+        Self::Input,
+        Self::Forward,
+        Self::Loss,
+        Self::Backward,
+        Self::Optimizer,
+        Self::ZeroGrad,
+        Self::EmptyCache,
+        Self::Alloc,
+        Self::Free,
+        Self::Add,
+    ];
+
     /// The name in the CSV's `phase` column.
     #[must_use]
     pub const fn name(self) -> &'static str {

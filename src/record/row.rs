@@ -34,6 +34,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every status.
+    pub const ALL: [Self; 2] = [Self::Ok, Self::Oom];
+
     /// The CSV's `status` column.
     #[must_use]
     pub const fn name(self) -> &'static str {

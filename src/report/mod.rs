@@ -1,14 +1,18 @@
 //! What a person reads and what a review keeps: consumers of rows. Nothing here knows how a row came about.
 
 pub mod case;
+pub mod figure;
 pub mod files;
 pub mod fold;
 pub mod number;
 pub mod progress;
+pub mod read;
+pub mod read_error;
 pub mod results;
 pub mod run_file;
 pub mod table;
 pub mod training;
+pub mod words;
 
 pub use case::{CaseReport, Joined, Labels, TrainingLabels, join};
 pub use files::WriteError;

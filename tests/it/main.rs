@@ -11,4 +11,6 @@ mod experiment;
 mod fidelity;
 mod gradients;
 mod losses;
-mod rules;
+mod results;
+mod run;
+mod support;
