@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{predict, replay, run};
+use super::{diff, predict, replay, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,6 +13,7 @@ Examples:
   runner experiments --device virtual --out /tmp/results
   runner experiments/adam.toml --set train.batch_size=1,16,256
   runner predict experiments/adamw.toml --gpu a100-80gb
+  runner diff --base HEAD results
   runner replay trace.csv --allocator max_split_size_mb:32
 
 Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ;
@@ -34,6 +35,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Predict(predict::Args),
+    Diff(diff::Args),
     Replay(replay::Args),
 }
 
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
     arguments.color.apply();
     let outcome = match &arguments.command {
         Some(Command::Predict(args)) => predict::run(args),
+        Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run::run(&arguments.run),
     };

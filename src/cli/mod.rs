@@ -3,6 +3,7 @@
 mod args;
 mod console;
 mod device;
+mod diff;
 mod entry;
 mod exit;
 mod inputs;

@@ -1,6 +1,8 @@
 //! What a person reads and what a review keeps: consumers of rows. Nothing here knows how a row came about.
 
 pub mod case;
+pub mod committed;
+pub mod diff;
 pub mod figure;
 pub mod files;
 pub mod fold;
@@ -10,6 +12,7 @@ pub mod read;
 pub mod read_error;
 pub mod results;
 pub mod run_file;
+pub mod source;
 pub mod table;
 pub mod training;
 pub mod words;

@@ -5,6 +5,7 @@ mod alloc;
 mod bench;
 mod corpus;
 mod cuda;
+mod diff;
 mod edges;
 mod executor;
 mod experiment;
