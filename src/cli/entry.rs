@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{diff, predict, replay, run};
+use super::{diff, merge, predict, replay, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,6 +36,7 @@ struct Arguments {
 enum Command {
     Predict(predict::Args),
     Diff(diff::Args),
+    Merge(merge::Args),
     Replay(replay::Args),
 }
 
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Some(Command::Predict(args)) => predict::run(args),
         Some(Command::Diff(args)) => diff::run(args),
+        Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run::run(&arguments.run),
     };

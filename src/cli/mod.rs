@@ -9,6 +9,7 @@ mod exit;
 mod inputs;
 mod load;
 mod machine;
+mod merge;
 mod predict;
 mod replay;
 mod run;

@@ -12,6 +12,7 @@ mod experiment;
 mod fidelity;
 mod gradients;
 mod losses;
+mod merge;
 mod results;
 mod run;
 mod support;

@@ -1,0 +1,52 @@
+//! `runner merge`: the CSVs of a sweep's shards back into one.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::report::files::write_whole;
+use crate::report::merge::{Part, merge};
+use crate::report::source::stem;
+use crate::report::words::count;
+
+use super::console;
+use super::exit::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  runner sweep.toml --shard 1/2     on one machine, writes results/sweep.shard-1-of-2.csv
+  runner sweep.toml --shard 2/2     on another, writes results/sweep.shard-2-of-2.csv
+  runner merge results/sweep.csv results/sweep.shard-*.csv
+
+The outcome is what the sweep writes unsharded, byte for byte. Shards are known by their names; files that are
+called otherwise are taken in the order given, 1 to n. Missing, incomplete and doubled shards are refused.";
+
+/// Join the CSVs of a sweep's shards
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The file to write
+    #[arg(value_name = "OUT.csv")]
+    out: PathBuf,
+    /// The CSV of every shard
+    #[arg(value_name = "SHARD.csv", required = true)]
+    shards: Vec<PathBuf>,
+}
+
+/// Merges, writes, and says how much it was.
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    if args.shards.iter().any(|s| place(s) == place(&args.out)) {
+        let out = args.out.display();
+        return Err(Failure::usage(format!("{out} is to be written and is one of the shards: name the outcome first")));
+    }
+    let mut parts = Vec::with_capacity(args.shards.len());
+    for path in &args.shards {
+        let bytes = fs::read(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        parts.push(Part { path: path.display().to_string(), stem: stem(path), bytes });
+    }
+    let merged = merge(&parts).map_err(Failure::usage)?;
+    write_whole(&args.out, &merged.bytes).map_err(|e| Failure::new(Exit::Failed, e))?;
+    let (cases, rows, shards) = (count(merged.cases, "case"), count(merged.rows, "row"), count(parts.len(), "shard"));
+    console::print(&format!("{}: {cases}, {rows} from {shards}\n", args.out.display()))?;
+    Ok(Exit::Done)
+}
