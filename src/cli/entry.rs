@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{diff, merge, predict, replay, run};
+use super::{diff, merge, plot, predict, replay, run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +14,7 @@ Examples:
   runner experiments/adam.toml --set train.batch_size=1,16,256
   runner predict experiments/adamw.toml --gpu a100-80gb
   runner diff --base HEAD results
+  runner plot results/adamw.csv
   runner replay trace.csv --allocator max_split_size_mb:32
 
 Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ;
@@ -36,6 +37,7 @@ struct Arguments {
 enum Command {
     Predict(predict::Args),
     Diff(diff::Args),
+    Plot(plot::Args),
     Merge(merge::Args),
     Replay(replay::Args),
 }
@@ -48,6 +50,7 @@ pub fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Some(Command::Predict(args)) => predict::run(args),
         Some(Command::Diff(args)) => diff::run(args),
+        Some(Command::Plot(args)) => plot::run(args),
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run::run(&arguments.run),

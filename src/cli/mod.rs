@@ -10,6 +10,7 @@ mod inputs;
 mod load;
 mod machine;
 mod merge;
+mod plot;
 mod predict;
 mod replay;
 mod run;

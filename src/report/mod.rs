@@ -8,6 +8,7 @@ pub mod files;
 pub mod fold;
 pub mod merge;
 pub mod number;
+pub mod plot;
 pub mod point;
 pub mod progress;
 pub mod read;

@@ -13,6 +13,7 @@ mod fidelity;
 mod gradients;
 mod losses;
 mod merge;
+mod plot;
 mod results;
 mod run;
 mod support;
