@@ -11,11 +11,11 @@ use crate::meta::{DType, TensorMeta};
 
 /// Buffer and semaphores of one kernel launch, in bytes; nothing where each output is finished within one thread block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scratch {
+struct Scratch {
     /// Partial results.
-    pub buffer: u64,
+    buffer: u64,
     /// One counter a group of outputs.
-    pub semaphores: u64,
+    semaphores: u64,
 }
 
 /// A dimension of the iteration: its size and the byte strides of output and input. A reduced dimension has output stride 0.
@@ -102,12 +102,6 @@ impl Reduction {
         if let Some(slot) = accumulation {
             recipe.free(slot);
         }
-    }
-
-    /// The scratch of each launch, in order.
-    #[must_use]
-    pub fn scratch(&self, gpu: &Gpu) -> Option<Scratch> {
-        self.launch(&self.dims, gpu)
     }
 
     fn accumulator_bytes(&self) -> u64 {

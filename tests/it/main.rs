@@ -15,5 +15,6 @@ mod losses;
 mod merge;
 mod plot;
 mod results;
+mod rules;
 mod run;
 mod support;
