@@ -34,6 +34,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)] // one value a process
 enum Command {
     Predict(predict::Args),
     Diff(diff::Args),

@@ -243,6 +243,8 @@ fn split(dims: &mut [Dim]) -> Vec<Dim> {
 
 /// How many outputs one thread loads at once: the largest of 4, 2, 1 that divides the row and every other stride.
 fn output_vector_size(dims: &[Dim], reduced: usize, element: u64) -> u64 {
-    let divides = |v: &u64| dims.iter().enumerate().all(|(i, d)| if i == reduced { d.size % v == 0 } else { (d.input / element) % v == 0 });
+    let divides = |v: &u64| {
+        dims.iter().enumerate().all(|(i, d)| if i == reduced { d.size.is_multiple_of(*v) } else { (d.input / element).is_multiple_of(*v) })
+    };
     [4, 2].into_iter().find(divides).unwrap_or(1)
 }

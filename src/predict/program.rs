@@ -133,6 +133,10 @@ impl<'p> Compiled<'p> {
     }
 }
 
+/// The range that any other widens: of no value yet.
+#[allow(clippy::reversed_empty_ranges)] // start and end are a minimum and a maximum still to come
+const NOTHING: Range<usize> = usize::MAX..0;
+
 struct Compiling<'p, 'g> {
     program: &'p Program,
     gpu: &'g Gpu,
@@ -174,7 +178,7 @@ impl<'p> Compiling<'p, '_> {
         let region = self.regions.len();
         self.instructions.push(Instruction::Enter(u32::try_from(region).expect("plans hold far fewer regions")));
         let at = self.instructions.len();
-        self.regions.push(Region { input, instructions: at..at, values: usize::MAX..0 });
+        self.regions.push(Region { input, instructions: at..at, values: NOTHING });
         self.open.push(region);
     }
 

@@ -7,8 +7,11 @@ use crate::record::{Category, Memory};
 
 use super::case::{CaseReport, Joined, Labels};
 
-/// What both sides of a row give: a name and where to find it.
-const FIGURES: [(&str, fn(&Memory) -> u64); 3] = [("allocated", |m| m.allocated), ("peak", |m| m.peak), ("reserved", |m| m.reserved)];
+/// A name and where to find it.
+type Figure = (&'static str, fn(&Memory) -> u64);
+
+/// What both sides of a row give.
+const FIGURES: [Figure; 3] = [("allocated", |m| m.allocated), ("peak", |m| m.peak), ("reserved", |m| m.reserved)];
 
 /// The header, in order.
 #[must_use]

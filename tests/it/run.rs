@@ -81,12 +81,15 @@ fn a_sweep_names_its_cases_in_axis_order() {
     let out = s.run(&["sweep.toml", "--device", "virtual"]).exits(0);
     let mut cases: Vec<_> = rows(&s.read("results/sweep.csv")).iter().map(|r| r["case"].clone()).collect();
     cases.dedup();
-    assert_eq!(cases, [
-        "train.batch_size=1 train.dtype=f32",
-        "train.batch_size=1 train.dtype=bf16",
-        "train.batch_size=2 train.dtype=f32",
-        "train.batch_size=2 train.dtype=bf16"
-    ]);
+    assert_eq!(
+        cases,
+        [
+            "train.batch_size=1 train.dtype=f32",
+            "train.batch_size=1 train.dtype=bf16",
+            "train.batch_size=2 train.dtype=f32",
+            "train.batch_size=2 train.dtype=bf16"
+        ]
+    );
     assert!(out.stdout.contains("train.batch_size=2 train.dtype=bf16"), "{}", out.stdout);
     assert!(s.read("results/sweep.training.csv").starts_with("case,step,micro_step,"));
 }
@@ -120,11 +123,10 @@ fn allocations_leave_the_training_columns_empty() {
     let text = "[allocations]\nsteps = [{ alloc = { name = \"a\", shape = [100] } }, { free = \"a\" }, \"empty_cache\"]\n";
     s.write("by_hand.toml", text).run(&["by_hand.toml", "--device", "virtual"]).exits(0);
     let all = rows(&s.read("results/by_hand.csv"));
-    assert_eq!(all.iter().map(|r| (&*r["step"], &*r["micro_step"], &*r["phase"])).collect::<Vec<_>>(), [
-        ("1", "0", "alloc"),
-        ("2", "0", "free"),
-        ("3", "0", "empty_cache")
-    ]);
+    assert_eq!(
+        all.iter().map(|r| (&*r["step"], &*r["micro_step"], &*r["phase"])).collect::<Vec<_>>(),
+        [("1", "0", "alloc"), ("2", "0", "free"), ("3", "0", "empty_cache")]
+    );
     for column in ["batch_size", "dtype", "optimizer", "accumulation_steps", "checkpointing", "no_grad"] {
         assert_eq!(all[0][column], "");
     }
@@ -166,9 +168,14 @@ fn a_reader_that_leaves_early_does_not_stop_the_run() {
 fn mistakes_in_all_files_are_reported_and_nothing_is_written() {
     let s = Sandbox::new();
     s.write("good.toml", SMALL).write("bad.toml", &SMALL.replace("linear", "linaer")).write("worse.toml", &SMALL.replace("steps", "stepz"));
-    s.run(&["good.toml", "bad.toml", "worse.toml", "--device", "virtual"])
-        .exits(2)
-        .complains(&["bad.toml", "linaer", "linear", "worse.toml", "stepz", "steps"]);
+    s.run(&["good.toml", "bad.toml", "worse.toml", "--device", "virtual"]).exits(2).complains(&[
+        "bad.toml",
+        "linaer",
+        "linear",
+        "worse.toml",
+        "stepz",
+        "steps",
+    ]);
     assert!(s.list("results").is_empty());
 }
 
@@ -203,7 +210,9 @@ fn no_arguments_are_a_mistake_and_help_is_none() {
     let s = Sandbox::new();
     s.run(&[]).exits(2);
     let help = s.run(&["--help"]).exits(0);
-    for word in ["runner experiments/adamw.toml", "--device", "--gpu", "--out", "--set", "--quiet", "--color", "replay", "schema", "predict"] {
+    for word in
+        ["runner experiments/adamw.toml", "--device", "--gpu", "--out", "--set", "--quiet", "--color", "replay", "schema", "predict"]
+    {
         assert!(help.stdout.contains(word), "help does not say {word}");
     }
 }
