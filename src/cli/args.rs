@@ -9,9 +9,9 @@ use crate::gpu::{self, Gpu};
 /// What computes and where segments come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DeviceName {
-    /// The GPU where there is one, else the host
+    /// The best there is: in this version the host
     Auto,
-    /// The GPU
+    /// An NVIDIA GPU: not in this version yet
     Cuda,
     /// The CPU, with host memory
     Host,

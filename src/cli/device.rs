@@ -18,6 +18,8 @@ use super::exit::{Exit, Failure};
 pub(super) struct Place {
     kind: Kind,
     gpu: &'static Gpu,
+    /// Whether nobody asked for it.
+    auto: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +34,17 @@ impl Place {
     /// # Errors
     /// There is none such.
     pub(super) fn choose(name: DeviceName, gpu: &'static Gpu) -> Result<Self, Failure> {
-        match name {
-            DeviceName::Virtual => Ok(Self { kind: Kind::Virtual, gpu }),
-            DeviceName::Host => Ok(Self { kind: Kind::Host, gpu }),
-            DeviceName::Cuda | DeviceName::Auto => Err(Failure::new(
-                Exit::NoDevice,
-                "`--device cuda` is not built into this version yet; there are `host` (the CPU) and `virtual` (memory only)",
-            )),
-        }
+        let kind = match name {
+            DeviceName::Virtual => Kind::Virtual,
+            DeviceName::Host | DeviceName::Auto => Kind::Host,
+            DeviceName::Cuda => {
+                return Err(Failure::new(
+                    Exit::NoDevice,
+                    "`--device cuda` is not built into this version yet; there are `host` (the CPU) and `virtual` (memory only)",
+                ));
+            }
+        };
+        Ok(Self { kind, gpu, auto: name == DeviceName::Auto })
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -59,7 +64,8 @@ impl Place {
 
     /// For the table's head.
     pub(super) fn describe(&self) -> String {
-        format!("{} device as {}", self.name(), self.gpu.name)
+        let why = if self.auto { " (`auto`: this version trains on no GPU)" } else { "" };
+        format!("{} device{why} as {}", self.name(), self.gpu.name)
     }
 
     /// Runs a case to its end. Out of memory is an end: its row has been given to the observer.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{diff, merge, plot, predict, replay, run};
+use super::{diff, merge, plot, predict, replay, run, schema};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +41,7 @@ enum Command {
     Plot(plot::Args),
     Merge(merge::Args),
     Replay(replay::Args),
+    Schema(schema::Args),
 }
 
 /// Runs the command line of this process.
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
         Some(Command::Plot(args)) => plot::run(args),
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Replay(args)) => replay::run(args),
+        Some(Command::Schema(args)) => schema::run(args),
         None => run::run(&arguments.run),
     };
     match outcome {

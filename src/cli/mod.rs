@@ -14,5 +14,6 @@ mod plot;
 mod predict;
 mod replay;
 mod run;
+mod schema;
 
 pub use entry::main;

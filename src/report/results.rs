@@ -3,15 +3,9 @@
 //!
 //! Invariant: the eight categories of a row add up to its `measured_allocated`.
 
-use crate::record::{Category, Memory};
+use crate::record::Category;
 
-use super::case::{CaseReport, Joined, Labels};
-
-/// A name and where to find it.
-type Figure = (&'static str, fn(&Memory) -> u64);
-
-/// What both sides of a row give.
-const FIGURES: [Figure; 3] = [("allocated", |m| m.allocated), ("peak", |m| m.peak), ("reserved", |m| m.reserved)];
+use super::case::{CaseReport, FIGURES, Joined, Labels};
 
 /// The header, in order.
 #[must_use]

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::record::{Category, Memory, Status};
+use crate::record::{Category, Status};
 
-use super::case::{CaseReport, Joined};
+use super::case::{CaseReport, FIGURES, Joined};
 use super::fold::{Line, fold, shorten};
 use super::number::{mib, signed_bytes};
 
@@ -19,9 +19,6 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
-
-type Figure = fn(&Memory) -> u64;
-const FIGURES: [(&str, Figure); 3] = [("allocated", |m| m.allocated), ("peak", |m| m.peak), ("reserved", |m| m.reserved)];
 
 /// What a table is about.
 #[derive(Debug, Clone, Copy)]
@@ -255,7 +252,7 @@ fn align(text: &mut String, rows: &[Vec<Cell>]) {
 mod tests {
     use super::*;
     use crate::meta::DType;
-    use crate::record::{At, Categories, Measured, Phase, Predicted};
+    use crate::record::{At, Categories, Measured, Memory, Phase, Predicted};
     use crate::report::case::{Labels, TrainingLabels, join};
 
     fn case(name: &str, off_by: u64, steps: u64) -> CaseReport {

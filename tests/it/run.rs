@@ -106,11 +106,11 @@ fn a_key_set_on_the_command_line_overrides_or_sweeps() {
 #[test]
 fn out_of_memory_is_a_row_and_exit_1_and_a_sweep_goes_on() {
     let s = Sandbox::new();
-    let sweep = "[allocator]\nmemory_limit = \"8MiB\"\n[sweep]\ntrain.batch_size = [1048576, 1]\n";
+    let sweep = "[allocator]\nmemory_limit = \"128MiB\"\n[sweep]\ntrain.batch_size = [8388608, 1]\n";
     let out = s.write("tight.toml", &format!("{SMALL}{sweep}")).run(&["tight.toml", "--device", "virtual"]).exits(1);
-    assert!(out.stdout.contains("out of memory in train.batch_size=1048576 step 1 input"), "{}", out.stdout);
+    assert!(out.stdout.contains("out of memory in train.batch_size=8388608 step 1 input"), "{}", out.stdout);
     let all = rows(&s.read("results/tight.csv"));
-    let (large, small): (Vec<_>, Vec<_>) = all.iter().partition(|r| r["batch_size"] == "1048576");
+    let (large, small): (Vec<_>, Vec<_>) = all.iter().partition(|r| r["batch_size"] == "8388608");
     assert_eq!(large.iter().map(|r| (&*r["phase"], &*r["status"])).collect::<Vec<_>>(), [("model", "ok"), ("input", "oom")]);
     assert_eq!(large[1]["error_allocated"], "0", "the failure is predicted too");
     assert_eq!(small.len(), 7);
@@ -246,12 +246,12 @@ fn a_results_file_that_is_a_folder() {
 
 #[test]
 fn a_run_that_the_machine_cannot_hold_is_refused_before_it_starts() {
-    // 120 GB, which the GPU has: on a machine that has them too there is nothing to refuse.
+    // 115 GB, which the GPU has: on a machine that has them too there is nothing to refuse.
     if std::fs::read_to_string("/proc/meminfo").is_ok_and(|m| m.lines().next().unwrap().len() > "MemTotal:       99999999 kB".len()) {
         return;
     }
     let s = Sandbox::new();
-    s.write("huge.toml", &SMALL.replace("batch_size = 2", "batch_size = 2500000000"));
+    s.write("huge.toml", &SMALL.replace("batch_size = 2", "batch_size = 3500000").replace("[8]", "[8192]"));
     s.run(&["huge.toml", "--device", "host"]).exits(1).complains(&["huge", "GiB", "--device virtual"]);
     assert!(s.list("results").is_empty());
     s.run(&["huge.toml", "--device", "virtual"]).exits(0);
