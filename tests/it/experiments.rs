@@ -59,5 +59,8 @@ fn every_experiment_says_what_it_shows_and_names_the_schema() {
 #[test]
 fn the_committed_schema_is_the_one_generated() {
     let generated = Sandbox::new().run(&["schema"]).exits(0).stdout;
-    assert!(read_to_string(repository().join("experiments/schema.json")).unwrap() == generated, "run `runner schema > experiments/schema.json`");
+    assert!(
+        read_to_string(repository().join("experiments/schema.json")).unwrap() == generated,
+        "run `runner schema > experiments/schema.json`"
+    );
 }
