@@ -1,5 +1,5 @@
 //! Tensors: a shape over a storage. Cloning one is another handle on the same tensor, as a second Python variable or C++ handle is;
-//! [`view`](Tensor::view) makes a new tensor over the same storage. PyTorch decides by both counts whether a gradient may be taken
+//! [`alias`](Tensor::alias) and [`view`](Tensor::view) make a new tensor over the same storage, of which a view holds its base. PyTorch decides by both counts whether a gradient may be taken
 //! over or added to in place, so both can be read.
 
 mod memory;
@@ -23,25 +23,34 @@ pub struct Tensor(Rc<Inner>);
 struct Inner {
     meta: Rc<TensorMeta>,
     storage: Rc<Storage>,
+    /// A view is never alone with its storage.
+    base: Option<Tensor>,
 }
 
 impl Tensor {
     /// A tensor over a storage of its own.
     #[must_use]
     pub fn new(meta: impl Into<Rc<TensorMeta>>, storage: Storage) -> Self {
-        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::new(storage) }))
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::new(storage), base: None }))
     }
 
     /// Another tensor over the same storage.
     #[must_use]
+    pub fn alias(&self, meta: impl Into<Rc<TensorMeta>>) -> Self {
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), base: None }))
+    }
+
+    /// A view of this tensor: an alias that PyTorch keeps track of, and that holds its base (this tensor, or what this is a view of).
+    #[must_use]
     pub fn view(&self, meta: impl Into<Rc<TensorMeta>>) -> Self {
-        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage) }))
+        let base = self.0.base.as_ref().unwrap_or(self).clone();
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), base: Some(base) }))
     }
 
     /// Another tensor of the same shape over the same storage.
     #[must_use]
     pub fn detach(&self) -> Self {
-        self.view(Rc::clone(&self.0.meta))
+        self.alias(Rc::clone(&self.0.meta))
     }
 
     /// Shape, element type and strides.

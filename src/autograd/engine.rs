@@ -107,13 +107,14 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
         }
         Function::Operator(ran) => fitted(exec, differentiate(exec, tape, ran, &grads)?, &ran.inputs)?,
         Function::CopySlices(ran, base) => write_through(exec, tape, ran, base, arrived(&grads))?,
+        Function::View(of) => vec![Some(exec.reshape(arrived(&grads), &of.shape)?)],
         Function::AsStrided(base) => {
             // A zero for every element of the base, then the view's gradient in its place.
             let of_view = arrived(&grads);
             let of_base = exec.empty(Rc::clone(base))?;
             exec.fill(&of_base, 0.0);
-            exec.copy(of_view, &of_base.view(of_view.meta().like()));
-            vec![Some(of_base)]
+            exec.copy(of_view, &of_base.alias(of_view.meta().like()));
+            vec![Some(of_base.view(Rc::clone(base)))]
         }
     };
     drop(grads);
@@ -144,7 +145,7 @@ fn differentiate(exec: &Exec, tape: &Tape, ran: &Ran, grads: &[Option<Tensor>]) 
 /// copy, and comes back in its place.
 fn write_through(exec: &Exec, tape: &Tape, ran: &Ran, base: &Rc<TensorMeta>, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
     let of_base = exec.clone_as(grad, Rc::clone(base))?;
-    let of_view = of_base.view(Rc::clone(&ran.inputs[0]));
+    let of_view = of_base.alias(Rc::clone(&ran.inputs[0]));
     let mut gradients = differentiate(exec, tape, ran, &[Some(exec.clone_contiguous(&of_view)?)])?;
     if let Some(through) = gradients[0].take() {
         exec.copy(&through, &of_view);

@@ -41,6 +41,8 @@ pub(super) enum Function {
     Operator(Ran),
     /// The backward pass of an operator that wrote through a view: of its base, whose shape and type this is.
     CopySlices(Ran, Rc<TensorMeta>),
+    /// A view of a tensor of this shape.
+    View(Rc<TensorMeta>),
     /// A view of a base that was written through a view.
     AsStrided(Rc<TensorMeta>),
     /// Adds to the gradient of a leaf.

@@ -9,6 +9,7 @@ use super::saved::SavedVariable;
 use super::variable::{History, Variable};
 use crate::alloc::OutOfMemory;
 use crate::exec::Exec;
+use crate::meta::TensorMeta;
 use crate::ops::Operator;
 use crate::ops::kernel::{Identity, OpKernel};
 use crate::tensor::Tensor;
@@ -84,6 +85,9 @@ impl Tape {
         if identity == Identity::Input {
             return Ok(vec![inputs[0].clone()]);
         }
+        let constants: Vec<Variable> = kernel.constants(exec, &tensors)?.into_iter().map(Variable::constant).collect();
+        let inputs: Vec<&Variable> = inputs.iter().copied().chain(&constants).collect();
+        let tensors: Vec<&Tensor> = inputs.iter().map(|v| &v.tensor).collect();
         let needs: Vec<bool> = inputs.iter().map(|v| self.records && v.requires_grad()).collect();
         if !needs.contains(&true) {
             let forward = OpKernel::forward(kernel, exec, &tensors, &needs)?;
@@ -103,15 +107,25 @@ impl Tape {
         for tensor in forward.saved {
             saved.push(self.pack(SavedVariable::Made(tensor))?);
         }
-        let metas = tensors.iter().map(|t| t.shared_meta()).collect();
+        let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge()).collect();
+        let mut metas: Vec<Rc<TensorMeta>> = tensors.iter().map(|t| t.shared_meta()).collect();
+        if let (Some(edge), Some(folded)) = (&edges[0], kernel.folded(&tensors)) {
+            let of = std::mem::replace(&mut metas[0], Rc::new(folded));
+            edges[0] = Some(self.node(Function::View(of), vec![Some(edge.clone())], 1));
+        }
         let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs };
-        Ok(self.remember(identity, ran, inputs, forward.outputs))
+        Ok(self.remember(identity, ran, inputs[0], edges, forward.outputs))
     }
 
     /// Leaves nodes behind for what ran.
-    fn remember(&self, identity: Identity, ran: Ran, inputs: &[&Variable], outputs: Vec<Tensor>) -> Vec<Variable> {
-        let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge()).collect();
-        let first = inputs[0];
+    fn remember(
+        &self,
+        identity: Identity,
+        ran: Ran,
+        first: &Variable,
+        mut edges: Vec<Option<Edge>>,
+        outputs: Vec<Tensor>,
+    ) -> Vec<Variable> {
         if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
             edges[0] = base.history.borrow().clone();
             let written = self.node(Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);

@@ -104,6 +104,21 @@ pub trait OpKernel: OpRule {
         Ok(Vec::new())
     }
 
+    /// Tensors that the operator makes to be its further arguments. They live until it has run, and longer where it saves them.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn constants(&self, exec: &Exec, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let _ = (exec, inputs);
+        Ok(Vec::new())
+    }
+
+    /// The layout in which the operator sees its first input, where PyTorch views that in another shape first: a node of its own.
+    fn folded(&self, inputs: &[&Tensor]) -> Option<TensorMeta> {
+        let _ = inputs;
+        None
+    }
+
     /// What the first output is to autograd.
     fn identity(&self, inputs: &[&Tensor]) -> Identity {
         let _ = inputs;

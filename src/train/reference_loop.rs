@@ -11,6 +11,7 @@ use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
 use crate::device::host::Encoded;
 use crate::exec::{Exec, Result, Stream};
 use crate::measure;
+use crate::meta::{DType, TensorMeta};
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
@@ -170,6 +171,10 @@ fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usiz
         run(model, exec, tape, &mut place, body, variables).map_err(Halt::out_of_memory)?;
         Ok(Some(variables.get(body.result).clone()))
     };
+    if settings.amp == Some(DType::BF16) && exec.gpu().capability < (8, 0) && (cx.at.step, cx.at.micro_step) == (1, 1) {
+        // Autocast asks once whether the GPU takes bfloat16; of those before Ampere it asks by making a tensor.
+        drop(exec.empty(TensorMeta::scalar(DType::BF16))?);
+    }
     names.output = body(Which::Forward, &mut variables)?;
     cx.row();
 

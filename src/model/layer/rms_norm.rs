@@ -51,12 +51,14 @@ impl RmsNorm {
         let normalised = cx.run(mul::rule::Mul, &[wide, scale]);
         let weighted = cx.run(mul::rule::Mul, &[normalised, weight]);
         cx.drop(normalised);
-        let output = cx.cast(weighted, dtype);
-        for temporary in [weighted, scale, wide] {
-            if temporary != output && temporary != input {
-                cx.drop(temporary);
-            }
+        if wide != input {
+            cx.drop(wide);
         }
+        let output = cx.cast(weighted, dtype);
+        if weighted != output {
+            cx.drop(weighted);
+        }
+        cx.drop(scale);
         output
     }
 }

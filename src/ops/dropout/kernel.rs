@@ -12,6 +12,10 @@ impl Dropout {
     fn drops(&self) -> bool {
         self.training && self.p > 0.0
     }
+
+    fn drops_all(&self) -> bool {
+        self.training && self.p >= 1.0
+    }
 }
 
 impl OpKernel for Dropout {
@@ -23,20 +27,26 @@ impl OpKernel for Dropout {
         }
     }
 
-    fn forward(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Forward> {
-        let x = inputs[0];
-        if !self.drops() {
-            return Ok(Forward::plain(x.clone()));
+    fn constants(&self, exec: &Exec, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        if !self.drops_all() {
+            return Ok(Vec::new());
         }
-        // Everything is dropped: a product with a zero.
-        if self.p >= 1.0 {
-            let zero = exec.empty(TensorMeta::scalar(x.dtype()))?;
+        // Everything is dropped by a product with a zero.
+        let zero = exec.empty(TensorMeta::scalar(inputs[0].dtype()))?;
+        exec.fill(&zero, 0.0);
+        Ok(vec![zero])
+    }
+
+    fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        Ok(inputs[1..].iter().map(|&zero| Some(zero.clone())).collect())
+    }
+
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        let x = inputs[0];
+        if self.drops_all() {
             let out = if self.inplace { x.clone() } else { exec.empty_like(x)? };
-            exec.on_host(|host| {
-                host.store(zero.operand(), &[0.0]);
-                map!(host, [x] => [out], |x| [x * 0.0]);
-            });
-            return Ok(Forward::saving(out, if needs[0] { vec![zero] } else { Vec::new() }));
+            exec.on_host(|host| map!(host, [x] => [out], |x| [x * 0.0]));
+            return Ok(Forward::plain(out));
         }
         let keep = 1.0 - self.p;
         let Stream { seed, number } = exec.generator().draw();

@@ -6,7 +6,7 @@ use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::{Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{parameter_gradients, row_statistics};
+use crate::ops::row_norm::{allocate_gradients, row_statistics};
 use crate::tensor::Tensor;
 
 fn layer_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, bias: Option<Operand<'_>>, outputs: [Operand<'_>; 3]) {
@@ -74,16 +74,14 @@ impl OpKernel for LayerNorm {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let grad = exec.contiguous(at.grad())?;
-        let x = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
-        let parameters = parameter_gradients(exec, at)?;
+        let (grad, gradients) = allocate_gradients(exec, at)?;
         exec.on_host(|host| {
             let (mean, rstd) = (at.saved(at.inputs.len()).operand(), at.saved(at.inputs.len() + 1).operand());
             let saved = [at.saved(0).operand(), at.saved(1).operand(), mean, rstd];
-            let mut gradients = parameters.iter().map(|g| g.as_ref().map(Tensor::operand));
-            let gradients = [x.as_ref().map(Tensor::operand), gradients.next().flatten(), gradients.next().flatten()];
+            let mut gradients = gradients.iter().map(|g| g.as_ref().map(Tensor::operand));
+            let gradients = [gradients.next().flatten(), gradients.next().flatten(), gradients.next().flatten()];
             with_real!([grad], R => layer_norm_backward::<R>(host, grad.operand(), saved, gradients));
         });
-        Ok(std::iter::once(x).chain(parameters).collect())
+        Ok(gradients)
     }
 }

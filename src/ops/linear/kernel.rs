@@ -3,7 +3,7 @@
 
 use super::rule::Linear;
 use crate::exec::{Exec, Result};
-use crate::meta::TensorMeta;
+use crate::meta::{Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
@@ -11,6 +11,12 @@ impl OpKernel for Linear {
     fn identity(&self, inputs: &[&Tensor]) -> Identity {
         // With a bias and more than two dimensions PyTorch views the matrix product; without, `matmul` hides the view from autograd.
         if self.bias && inputs[0].shape().rank() > 2 { Identity::ViewOfNew } else { Identity::New }
+    }
+
+    fn folded(&self, inputs: &[&Tensor]) -> Option<TensorMeta> {
+        let x = inputs[0];
+        let rows = || Shape::new([x.shape().rows(), x.shape().last()]).expect("as many elements as before");
+        (x.shape().rank() != 2).then(|| TensorMeta::contiguous(rows(), x.dtype()))
     }
 
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
@@ -21,7 +27,7 @@ impl OpKernel for Linear {
         let (x, weight) = (exec.matrix(inputs[0])?, inputs[1].transposed());
         let out = if self.bias { exec.addmm(inputs[2], &x, &weight)? } else { exec.mm(&x, &weight)? };
         let shape = inputs[0].shape().with_last(weight.shape().last()).expect("the output's shape was inferred before");
-        Ok(Forward::plain(out.view(TensorMeta::contiguous(shape, out.dtype()))))
+        Ok(Forward::plain(out.alias(TensorMeta::contiguous(shape, out.dtype()))))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -30,8 +36,7 @@ impl OpKernel for Linear {
             if !at.needs[0] {
                 return Ok(None);
             }
-            let product = exec.mm(&grad, at.saved(1))?;
-            Ok(Some(product.view(at.input())))
+            Ok(Some(exec.mm(&grad, at.saved(1))?))
         };
         let of_weight = || -> Result<Option<Tensor>> {
             if !at.needs[1] {

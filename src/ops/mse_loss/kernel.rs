@@ -14,7 +14,7 @@ impl OpKernel for MseLoss {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_like(inputs[0])?.view(TensorMeta::scalar(inputs[0].dtype()));
+        let out = exec.empty_like(inputs[0])?.alias(TensorMeta::scalar(inputs[0].dtype()));
         let squares = exec.empty_like(inputs[0])?;
         exec.on_host(|host| map!(host, [inputs[0], inputs[1]] => [squares], |x, target| [(x - target) * (x - target)]));
         exec.reduce_all_into(Combine::Mean, &squares, &out)?;

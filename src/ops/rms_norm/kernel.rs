@@ -5,7 +5,7 @@ use crate::device::Operand;
 use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{parameter_gradients, row_statistics};
+use crate::ops::row_norm::{allocate_gradients, row_statistics};
 use crate::tensor::Tensor;
 
 fn rms_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, outputs: [Operand<'_>; 2]) {
@@ -60,14 +60,12 @@ impl OpKernel for RmsNorm {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let grad = exec.contiguous(at.grad())?;
-        let x = if at.needs[0] { Some(exec.empty(at.input())?) } else { None };
-        let parameters = parameter_gradients(exec, at)?;
+        let (grad, gradients) = allocate_gradients(exec, at)?;
         exec.on_host(|host| {
             let saved = [at.saved(0).operand(), at.saved(1).operand(), at.saved(2).operand()];
-            let gradients = [x.as_ref().map(Tensor::operand), parameters[0].as_ref().map(Tensor::operand)];
+            let gradients = [gradients[0].as_ref().map(Tensor::operand), gradients[1].as_ref().map(Tensor::operand)];
             with_real!([grad], R => rms_norm_backward::<R>(host, grad.operand(), saved, gradients));
         });
-        Ok(std::iter::once(x).chain(parameters).collect())
+        Ok(gradients)
     }
 }
