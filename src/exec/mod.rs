@@ -8,6 +8,7 @@ mod add;
 mod blas;
 mod context;
 mod copy;
+pub(crate) mod cuda;
 mod random;
 mod reduction;
 mod sum;

@@ -30,7 +30,7 @@ pub struct Source {
     pub text: &'static str,
 }
 
-/// One kernel, compiled for the given element types: `T`, or `T` and `U`, in its source.
+/// One kernel, compiled for the given element types: `T`, `U` and `V` in its source, as many as there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel<'a> {
     /// Where it is written.
@@ -118,7 +118,7 @@ struct Program {
 
 impl Program {
     fn new(kernel: Kernel<'_>) -> Self {
-        let types: String = kernel.types.iter().zip(["T", "U"]).map(|(dtype, name)| format!("typedef {dtype} {name};\n")).collect();
+        let types: String = kernel.types.iter().zip(["T", "U", "V"]).map(|(dtype, name)| format!("typedef {dtype} {name};\n")).collect();
         let source = kernel.source;
         Self {
             name: kernel.types.iter().fold(source.name.to_owned(), |name, dtype| format!("{name}-{dtype}")),

@@ -1,7 +1,10 @@
 //! Copies, also into another layout or element type.
 
+use half::{bf16, f16};
+
 use crate::device::Operand;
 use crate::device::cuda::{Arg, Cuda, Kernel, Source, View};
+use crate::meta::DType;
 
 static SOURCE: Source = Source { name: "copy", text: include_str!("copy.cu") };
 
@@ -22,4 +25,18 @@ pub(in crate::exec) fn copy(cuda: &Cuda, from: Operand<'_>, to: Operand<'_>) {
     }
     let kernel = Kernel { source: &SOURCE, entry: "copy", types: &[from.meta.dtype, to.meta.dtype] };
     cuda.launch(kernel, cuda.full(n.div_ceil(4)), &[Arg::from(n), Arg::from(&to_view), Arg::from(&from_view)]);
+}
+
+/// The value of a scalar, once all earlier work is done; `None` after a failure, and of what is no floating type.
+pub(in crate::exec) fn item(cuda: &Cuda, t: Operand<'_>) -> Option<f64> {
+    let mut bytes = [0; 8];
+    let width = t.meta.dtype.bytes() as usize;
+    cuda.download(t.address, &mut bytes[..width]).ok()?;
+    match t.meta.dtype {
+        DType::F64 => Some(f64::from_ne_bytes(bytes)),
+        DType::F32 => Some(f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()),
+        DType::F16 => Some(f16::from_ne_bytes([bytes[0], bytes[1]]).into()),
+        DType::BF16 => Some(bf16::from_ne_bytes([bytes[0], bytes[1]]).into()),
+        DType::I64 | DType::Bool | DType::U8 => None,
+    }
 }
