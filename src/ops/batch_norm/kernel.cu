@@ -164,13 +164,17 @@ KERNEL batch_norm_backward(u64 samples, u64 channels, T *out, VIEW gradient, VIE
   }
 }
 
-// A block a channel: all gradients that are wanted (not 0), without scratch. In evaluation (`fixed`) the statistics do not depend on x.
-KERNEL batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, T *out, U *weight_grad, U *bias_grad, VIEW gradient,
-                                     VIEW input, const A *mean, const A *invstd, const U *weight) {
+// A block a channel: all gradients that are wanted (not 0), without scratch. In evaluation (`fixed`) the statistics are the running ones, and
+// do not depend on x.
+KERNEL batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, double eps, T *out, U *weight_grad, U *bias_grad,
+                                     VIEW gradient, VIEW input, const A *mean, const A *invstd, const U *weight, const U *running_mean,
+                                     const U *running_var) {
   Plane plane(channels, inner);
   In<T> x(input), grad(gradient);
   u64 n = samples * inner;
-  A m = mean[blockIdx.x], r = invstd[blockIdx.x], sum = A(0), product = A(0);
+  A m = fixed ? A(widen(running_mean[blockIdx.x])) : mean[blockIdx.x];
+  A r = fixed ? rsqrt_(A(widen(running_var[blockIdx.x])) + A(eps)) : invstd[blockIdx.x];
+  A sum = A(0), product = A(0);
   for (u64 i = threadIdx.x; i < n; i += blockDim.x) {
     A g = widen(grad.at(plane.at(i)));
     sum += g;
