@@ -69,19 +69,4 @@ impl Exec {
         self.on_host(|host| host.fill(t.operand(), value));
         self.on_cuda(|gpu| cuda::fill(gpu, value, t.operand()));
     }
-
-    /// Overwrites a contiguous tensor with elements from the program's own memory, as they are stored.
-    pub fn upload(&self, bytes: &[u8], to: &Tensor) {
-        self.on_host(|host| host.upload(to.operand(), bytes));
-        self.on_cuda(|gpu| gpu.upload(to.operand().address, bytes));
-    }
-
-    /// `t.item()`: the value of a scalar; `None` where nothing computes one.
-    #[must_use]
-    pub fn item(&self, t: &Tensor) -> Option<f64> {
-        let mut value = None;
-        self.on_host(|host| value = host.values(t.operand()).pop());
-        self.on_cuda(|gpu| value = cuda::item(gpu, t.operand()));
-        value
-    }
 }

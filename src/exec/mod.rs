@@ -12,11 +12,13 @@ pub(crate) mod cuda;
 mod random;
 mod reduction;
 mod sum;
+mod transfer;
 mod workspace;
 
 pub use context::Exec;
 pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;
+pub use transfer::{Later, Staged};
 pub use workspace::{Thread, Workspace};
 
 /// What running can end in: a value, or no memory for it.

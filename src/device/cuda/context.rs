@@ -14,6 +14,7 @@ use super::facts::{Facts, facts};
 use super::library::{Library, require};
 use super::module::Modules;
 use super::nvml;
+use super::pinned::Readback;
 use super::segments::Segments;
 
 /// A GPU with its context. Not shared between threads: the context is current on the one that opened it.
@@ -22,6 +23,7 @@ pub struct Cuda {
     pub(super) facts: Facts,
     pub(super) modules: Modules,
     pub(super) blas: Blas,
+    pub(super) readback: Readback,
     failure: OnceCell<CudaError>,
     /// Bytes held on the GPU before and after its context was made.
     start: Start,
@@ -62,7 +64,7 @@ impl Cuda {
         let (free, total) = memory_info()?;
         let start = Start { before_context, after_context: total - free };
         let modules = Modules::new(facts.gpu.capability);
-        Ok(Rc::new(Self { facts, modules, blas: Blas::default(), failure: OnceCell::new(), start }))
+        Ok(Rc::new(Self { facts, modules, blas: Blas::default(), readback: Readback::default(), failure: OnceCell::new(), start }))
     }
 
     /// What the driver says of this GPU.
@@ -150,6 +152,7 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
+        self.readback.close();
         self.blas.close();
         self.modules.close();
         // SAFETY: retained once, in `open`; nothing made in it is used after this. An answer has nobody to go to.

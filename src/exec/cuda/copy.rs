@@ -27,12 +27,16 @@ pub(in crate::exec) fn copy(cuda: &Cuda, from: Operand<'_>, to: Operand<'_>) {
     cuda.launch(kernel, cuda.full(n.div_ceil(4)), &[Arg::from(n), Arg::from(&to_view), Arg::from(&from_view)]);
 }
 
-/// The value of a scalar, once all earlier work is done; `None` after a failure, and of what is no floating type.
+/// The value of a scalar, once all earlier work is done; `None` after a failure.
 pub(in crate::exec) fn item(cuda: &Cuda, t: Operand<'_>) -> Option<f64> {
     let mut bytes = [0; 8];
-    let width = t.meta.dtype.bytes() as usize;
-    cuda.download(t.address, &mut bytes[..width]).ok()?;
-    match t.meta.dtype {
+    cuda.download(t.address, &mut bytes[..t.meta.dtype.bytes() as usize]).ok()?;
+    decode(bytes, t.meta.dtype)
+}
+
+/// The floating value in the first bytes; `None` of another type.
+pub(in crate::exec) fn decode(bytes: [u8; 8], dtype: DType) -> Option<f64> {
+    match dtype {
         DType::F64 => Some(f64::from_ne_bytes(bytes)),
         DType::F32 => Some(f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()),
         DType::F16 => Some(f16::from_ne_bytes([bytes[0], bytes[1]]).into()),

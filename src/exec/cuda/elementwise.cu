@@ -14,3 +14,7 @@ KERNEL scale(u64 n, VIEW out, VIEW x, double factor) {
 KERNEL add_scalar(u64 n, VIEW out, VIEW x, double value) {
   map1(n, Out<T>(out), In<T>(x), [=](T x) { return narrow<T>(widen(x) + A(value)); });
 }
+
+KERNEL reciprocal(u64 n, VIEW out, VIEW x) {
+  map1(n, Out<T>(out), In<T>(x), [](T x) { return narrow<T>(1 / widen(x)); });
+}

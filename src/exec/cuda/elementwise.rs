@@ -41,3 +41,8 @@ pub(crate) fn scale(cuda: &Cuda, x: Operand<'_>, factor: f64, out: Operand<'_>) 
 pub(crate) fn add_scalar(cuda: &Cuda, x: Operand<'_>, value: f64, out: Operand<'_>) {
     cuda.map(&SOURCE, "add_scalar", out, [x], &[Arg::from(value)]);
 }
+
+/// `out = 1 / x`.
+pub(crate) fn reciprocal(cuda: &Cuda, x: Operand<'_>, out: Operand<'_>) {
+    cuda.map(&SOURCE, "reciprocal", out, [x], &[]);
+}

@@ -5,8 +5,8 @@ mod elementwise;
 mod product;
 mod sum;
 
-pub(super) use copy::{copy, item};
+pub(super) use copy::{copy, decode, item};
 pub(super) use elementwise::fill;
 pub(super) use product::{Libraries, product, product_with_bias};
 pub(super) use sum::{Room, sum};
-pub(crate) use elementwise::{add, add_scalar, mul, scale};
+pub(crate) use elementwise::{add, add_scalar, mul, reciprocal, scale};
