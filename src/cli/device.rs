@@ -90,6 +90,17 @@ impl Place {
         Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing)))
     }
 
+    /// Waits for the device, and asks whether it is well.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        match &self.kind {
+            Kind::Cuda(cuda) => cuda.synchronize().map_err(|e| Failure::new(Exit::Failed, e)),
+            Kind::Host | Kind::Virtual => Ok(()),
+        }
+    }
+
     /// Runs a case to its end, and tells what a GPU held then. Out of memory is an end: its row has been given to the observer.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{predict, replay, run};
+use super::{devices, predict, replay, run, selftest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +35,8 @@ struct Arguments {
 enum Command {
     Predict(predict::Args),
     Replay(replay::Args),
+    Devices(devices::Args),
+    Selftest(selftest::Args),
 }
 
 /// Runs the command line of this process.
@@ -45,6 +47,8 @@ pub fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Some(Command::Predict(args)) => predict::run(args),
         Some(Command::Replay(args)) => replay::run(args),
+        Some(Command::Devices(args)) => devices::run(args),
+        Some(Command::Selftest(args)) => selftest::run(args),
         None => run::run(&arguments.run),
     };
     match outcome {

@@ -3,6 +3,7 @@
 mod args;
 mod console;
 mod device;
+mod devices;
 mod entry;
 mod exit;
 mod inputs;
@@ -11,5 +12,6 @@ mod machine;
 mod predict;
 mod replay;
 mod run;
+mod selftest;
 
 pub use entry::main;

@@ -55,10 +55,16 @@ impl Exec {
     /// `t.item()`: the value of a scalar; `None` where nothing computes one.
     #[must_use]
     pub fn item(&self, t: &Tensor) -> Option<f64> {
-        let mut value = None;
-        self.on_host(|host| value = host.values(t.operand()).pop());
-        self.on_cuda(|gpu| value = cuda::item(gpu, t.operand()));
-        value
+        self.values(t).pop()
+    }
+
+    /// A contiguous tensor's values in order, once all earlier work is done; none where nothing computes them.
+    #[must_use]
+    pub fn values(&self, t: &Tensor) -> Vec<f64> {
+        let mut values = Vec::new();
+        self.on_host(|host| values = host.values(t.operand()));
+        self.on_cuda(|gpu| values = cuda::values(gpu, t.operand()));
+        values
     }
 
     /// The value that a scalar has now, to be asked for after [`wait`](Self::wait).
@@ -77,7 +83,7 @@ impl Exec {
             Value::Known(value) => value,
             Value::OnItsWay(pending, dtype) => {
                 let mut value = None;
-                self.on_cuda(|gpu| value = cuda::decode(gpu.value(pending), dtype));
+                self.on_cuda(|gpu| value = cuda::decode(&gpu.value(pending), dtype).next());
                 value
             }
         }

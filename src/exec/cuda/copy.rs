@@ -27,20 +27,23 @@ pub(in crate::exec) fn copy(cuda: &Cuda, from: Operand<'_>, to: Operand<'_>) {
     cuda.launch(kernel, cuda.full(n.div_ceil(4)), &[Arg::from(n), Arg::from(&to_view), Arg::from(&from_view)]);
 }
 
-/// The value of a scalar, once all earlier work is done; `None` after a failure.
-pub(in crate::exec) fn item(cuda: &Cuda, t: Operand<'_>) -> Option<f64> {
-    let mut bytes = [0; 8];
-    cuda.download(t.address, &mut bytes[..t.meta.dtype.bytes() as usize]).ok()?;
-    decode(bytes, t.meta.dtype)
+/// A contiguous tensor's values, once all earlier work is done; none after a failure.
+pub(in crate::exec) fn values(cuda: &Cuda, t: Operand<'_>) -> Vec<f64> {
+    let mut bytes = vec![0; t.meta.bytes() as usize];
+    match cuda.download(t.address, &mut bytes) {
+        Ok(()) => decode(&bytes, t.meta.dtype).collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
-/// The floating value in the first bytes; `None` of another type.
-pub(in crate::exec) fn decode(bytes: [u8; 8], dtype: DType) -> Option<f64> {
-    match dtype {
-        DType::F64 => Some(f64::from_ne_bytes(bytes)),
-        DType::F32 => Some(f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()),
-        DType::F16 => Some(f16::from_ne_bytes([bytes[0], bytes[1]]).into()),
-        DType::BF16 => Some(bf16::from_ne_bytes([bytes[0], bytes[1]]).into()),
-        DType::I64 | DType::Bool | DType::U8 => None,
-    }
+/// Elements as they are stored, as numbers.
+pub(in crate::exec) fn decode(bytes: &[u8], dtype: DType) -> impl Iterator<Item = f64> {
+    bytes.chunks_exact(dtype.bytes() as usize).map(move |b| match (dtype, b) {
+        (DType::F32, &[a, b, c, d]) => f32::from_ne_bytes([a, b, c, d]).into(),
+        (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).into(),
+        (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).into(),
+        (DType::I64, &[a, b, c, d, e, f, g, h]) => i64::from_ne_bytes([a, b, c, d, e, f, g, h]) as f64,
+        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        (_, b) => f64::from(b[0]),
+    })
 }

@@ -5,7 +5,7 @@ mod elementwise;
 mod product;
 mod sum;
 
-pub(super) use copy::{copy, decode, item};
+pub(super) use copy::{copy, decode, values};
 pub(super) use elementwise::fill;
 pub(super) use product::{Libraries, product, product_with_bias};
 pub(super) use sum::{Room, sum};
