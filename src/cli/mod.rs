@@ -4,6 +4,7 @@ mod args;
 mod console;
 mod device;
 mod diff;
+mod devices;
 mod entry;
 mod exit;
 mod inputs;
@@ -15,5 +16,6 @@ mod predict;
 mod replay;
 mod run;
 mod schema;
+mod selftest;
 
 pub use entry::main;

@@ -1,6 +1,7 @@
 //! What the kernels of row-wise normalisations share: statistics of rows, and the gradients of their parameters.
 
 use super::kernel::Backward;
+use crate::device::cuda::{Arg, Cuda, Grid, Kernel, Source, View};
 use crate::exec::{Combine, Exec, Result};
 use crate::meta::{Shape, TensorMeta};
 use crate::tensor::Tensor;
@@ -11,12 +12,48 @@ pub(super) fn row_statistics(x: &TensorMeta) -> TensorMeta {
     TensorMeta::contiguous(shape, x.dtype.accumulator())
 }
 
+/// What the gradients of the parameters are summed from.
+pub(super) struct Rows<'a> {
+    /// The incoming gradient, contiguous.
+    pub(super) grad: &'a Tensor,
+    /// The input.
+    pub(super) x: &'a Tensor,
+    /// The mean of each row, where it is taken off.
+    pub(super) mean: Option<&'a Tensor>,
+    /// The reciprocal deviation of each row.
+    pub(super) rstd: &'a Tensor,
+}
+
+impl Rows<'_> {
+    /// Sums columns into the gradients of weight and bias, `tall` sums each.
+    fn sum(&self, cuda: &Cuda, tall: u32, gradients: &[Option<&Tensor>]) {
+        let address = |t: Option<&Tensor>| t.map_or(Arg::from(0u64), |t| t.operand().into());
+        let gradient = |i: usize| address(gradients.get(i).copied().flatten());
+        let (rows, columns) = (self.grad.shape().rows(), self.grad.shape().last());
+        let x = View::of(self.x.operand());
+        let args = [
+            rows.into(),
+            columns.into(),
+            gradient(0),
+            gradient(1),
+            self.grad.operand().into(),
+            (&x).into(),
+            address(self.mean),
+            self.rstd.operand().into(),
+        ];
+        let kernel = Kernel { source: &SOURCE, entry: "norm_parameters", types: &[self.grad.dtype()] };
+        cuda.launch(kernel, Grid::columns(columns, tall), &args);
+    }
+}
+
+static SOURCE: Source = Source { name: "row_norm", text: include_str!("row_norm.cu") };
+
 /// The gradients of all inputs but the first, each as wide as a row: reduced over rows.
 ///
 /// Where there are many rows and too few columns to fill the GPU with one block a column, PyTorch's kernel
 /// (`LayerNormBackwardKernelImplInternal`) sums parts of the rows into partial gradients first, and the partials with ordinary sums that
 /// replace the gradients.
-pub(super) fn parameter_gradients(exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+pub(super) fn parameter_gradients(exec: &Exec, at: &Backward<'_>, rows_of: &Rows<'_>) -> Result<Vec<Option<Tensor>>> {
     let needs = &at.needs[1..];
     let metas = &at.inputs[1..];
     let mut gradients = Vec::with_capacity(needs.len());
@@ -25,6 +62,8 @@ pub(super) fn parameter_gradients(exec: &Exec, at: &Backward<'_>) -> Result<Vec<
     }
     let (rows, columns) = (at.inputs[0].shape.rows(), at.inputs[0].shape.last());
     if rows <= 64 * 1024 || columns / 32 >= u64::from(exec.gpu().multiprocessors) / 2 {
+        let to: Vec<Option<&Tensor>> = gradients.iter().map(Option::as_ref).collect();
+        exec.on_cuda(|gpu| rows_of.sum(gpu, 1, &to));
         return Ok(gradients);
     }
     const MOST_BLOCKS: u64 = 32 * 1024;
@@ -36,6 +75,11 @@ pub(super) fn parameter_gradients(exec: &Exec, at: &Backward<'_>) -> Result<Vec<
     for gradient in gradients.iter().flatten() {
         partials.push(exec.empty(TensorMeta::contiguous(shape.clone(), gradient.dtype()))?);
     }
+    exec.on_cuda(|gpu| {
+        let mut partials = partials.iter();
+        let to: Vec<Option<&Tensor>> = gradients.iter().map(|g| g.as_ref().and_then(|_| partials.next())).collect();
+        rows_of.sum(gpu, tall as u32, &to);
+    });
     for (gradient, partial) in gradients.iter_mut().flatten().zip(&partials) {
         let sum = exec.reduce(Combine::Sum, partial, &[true, false])?;
         *gradient = sum.view(gradient.shared_meta());

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::kernel_cuda::Parts;
 use super::rule::BatchNorm;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
@@ -37,6 +38,11 @@ impl Split {
         let staging = exec.scratch(4 * channels * tall * accumulator)?;
         let semaphores = exec.scratch(4 * wide)?;
         Ok(Some((semaphores, staging)))
+    }
+
+    /// How many blocks share the rows, and where they leave their parts; one, and nowhere, without scratch.
+    fn parts(&self, scratch: Option<&(Storage, Storage)>) -> Parts {
+        scratch.map_or(Parts { count: 1, address: 0 }, |(_, staging)| Parts { count: self.blocks.1 as u32, address: staging.address() })
     }
 }
 
@@ -79,13 +85,24 @@ impl OpKernel for BatchNorm {
         let path = self.path(x, weight);
         if !self.training && matches!(path, Path::Cudnn) {
             exec.on_host(|host| self.evaluate_on_host(host, inputs, &out));
+            exec.on_cuda(|gpu| self.evaluate_on_cuda(gpu, inputs, &out));
             return Ok(Forward::plain(out));
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        if self.training && matches!(path, Path::Matrix) {
-            let _scratch = Split::of(x.shape.rows(), weight.numel()).scratch(exec, weight.numel(), mean.dtype().bytes())?;
-        }
+        let split = Split::of(x.shape.rows(), weight.numel());
+        let scratch = match path {
+            Path::Matrix if self.training => split.scratch(exec, weight.numel(), mean.dtype().bytes())?,
+            _ => None,
+        };
+        exec.on_cuda(|gpu| {
+            if self.training {
+                self.train_on_cuda(gpu, inputs, &out, [&mean, &invstd], split.parts(scratch.as_ref()));
+            } else {
+                self.evaluate_on_cuda(gpu, inputs, &out);
+            }
+        });
+        drop(scratch);
         exec.on_host(|host| {
             if self.training {
                 self.train_on_host(host, inputs, &out, &mean, &invstd);
@@ -102,15 +119,20 @@ impl OpKernel for BatchNorm {
         let mut gradients = vec![None; at.inputs.len()];
         if let Path::Matrix = self.path(x, weight) {
             let statistics = Rc::new(channel_statistics(x, weight));
-            let _sum_dy = exec.empty(Rc::clone(&statistics))?;
-            let _sum_dy_xmu = exec.empty(Rc::clone(&statistics))?;
+            let sum_dy = exec.empty(Rc::clone(&statistics))?;
+            let sum_dy_xmu = exec.empty(Rc::clone(&statistics))?;
             (gradients[1], gradients[2]) = (new(1)?, new(2)?);
-            drop(Split::of(x.shape.rows(), weight.numel()).scratch(exec, weight.numel(), statistics.dtype.bytes())?);
+            let split = Split::of(x.shape.rows(), weight.numel());
+            let scratch = split.scratch(exec, weight.numel(), statistics.dtype.bytes())?;
+            exec.on_cuda(|gpu| self.sum_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu], split.parts(scratch.as_ref())));
+            drop(scratch);
             gradients[0] = new(0)?;
+            exec.on_cuda(|gpu| self.backward_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu]));
         } else {
             for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
                 *gradient = new(i)?;
             }
+            exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));
         }
         exec.on_host(|host| self.backward_on_host(host, at, &gradients));
         Ok(gradients)
