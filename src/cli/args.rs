@@ -1,22 +1,39 @@
 //! Arguments that several commands share.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anstream::ColorChoice;
 
 use crate::gpu::{self, Gpu};
 
 /// What computes and where segments come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeviceName {
-    /// The best there is: in this version the host
+    /// The GPU where there is one, else the host.
     Auto,
-    /// An NVIDIA GPU: not in this version yet
-    Cuda,
-    /// The CPU, with host memory
+    /// A GPU, by its number.
+    Cuda(u32),
+    /// The CPU, with host memory.
     Host,
-    /// Nothing computes and no memory is taken: any size, in milliseconds
+    /// Nothing computes and no memory is taken: any size, in milliseconds.
     Virtual,
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let number = name.strip_prefix("cuda:").map(str::parse);
+        match (name, number) {
+            ("auto", _) => Ok(Self::Auto),
+            ("cuda", _) => Ok(Self::Cuda(0)),
+            ("host", _) => Ok(Self::Host),
+            ("virtual", _) => Ok(Self::Virtual),
+            (_, Some(Ok(ordinal))) => Ok(Self::Cuda(ordinal)),
+            _ => Err("devices are auto, cuda (or cuda:1, cuda:2, … for another GPU than the first), host, virtual".to_owned()),
+        }
+    }
 }
 
 /// When to colour.

@@ -4,9 +4,11 @@ use std::rc::Rc;
 
 use crate::alloc::{Allocator, AllocatorConfig, Backing, Placement};
 use crate::device::Device;
+use crate::device::cuda::Cuda;
 use crate::device::host::{Host, HostBacking};
 use crate::exec::Exec;
 use crate::gpu::Gpu;
+use crate::measure::{DeviceMemory, device_memory};
 use crate::model::Work;
 use crate::tensor::Memory;
 use crate::train::{self, Observer};
@@ -17,72 +19,102 @@ use super::exit::{Exit, Failure};
 /// A device that is there.
 pub(super) struct Place {
     kind: Kind,
-    gpu: &'static Gpu,
-    /// Whether nobody asked for it.
-    auto: bool,
+    gpu: Gpu,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    Cuda(Rc<Cuda>),
     Host,
     Virtual,
 }
 
 impl Place {
-    /// The device asked for.
+    /// The device asked for. `gpu` is the one that host and virtual stand in for; a GPU is what it is.
     ///
     /// # Errors
     /// There is none such.
     pub(super) fn choose(name: DeviceName, gpu: &'static Gpu) -> Result<Self, Failure> {
-        let kind = match name {
-            DeviceName::Virtual => Kind::Virtual,
-            DeviceName::Host | DeviceName::Auto => Kind::Host,
-            DeviceName::Cuda => {
-                return Err(Failure::new(
-                    Exit::NoDevice,
-                    "`--device cuda` is not built into this version yet; there are `host` (the CPU) and `virtual` (memory only)",
-                ));
-            }
-        };
-        Ok(Self { kind, gpu, auto: name == DeviceName::Auto })
+        let stand_in = |kind| Self { kind, gpu: gpu.clone() };
+        let real = |cuda: Rc<Cuda>| Self { gpu: cuda.facts().gpu.clone(), kind: Kind::Cuda(cuda) };
+        match name {
+            DeviceName::Virtual => Ok(stand_in(Kind::Virtual)),
+            DeviceName::Host => Ok(stand_in(Kind::Host)),
+            DeviceName::Cuda(ordinal) => Cuda::open(ordinal).map(real).map_err(|e| Failure::new(Exit::NoDevice, e)),
+            DeviceName::Auto => Ok(Cuda::open(0).map_or_else(
+                |reason| {
+                    let reason = reason.to_string();
+                    let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+                    anstream::eprintln!("note: running on the host, for no GPU can be used: {reason}");
+                    stand_in(Kind::Host)
+                },
+                real,
+            )),
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
+            Kind::Cuda(_) => "cuda",
             Kind::Host => "host",
             Kind::Virtual => "virtual",
         }
     }
 
-    pub(super) fn gpu(&self) -> &'static Gpu {
-        self.gpu
+    pub(super) fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     pub(super) fn is_host(&self) -> bool {
-        self.kind == Kind::Host
+        matches!(self.kind, Kind::Host)
     }
 
     /// For the table's head.
     pub(super) fn describe(&self) -> String {
-        let why = if self.auto { " (`auto`: this version trains on no GPU)" } else { "" };
-        format!("{} device{why} as {}", self.name(), self.gpu.name)
+        match &self.kind {
+            Kind::Cuda(cuda) => format!("cuda:{}, {}", cuda.facts().ordinal, self.gpu.full_name),
+            Kind::Host | Kind::Virtual => format!("{} device as {}", self.name(), self.gpu.name),
+        }
     }
 
-    /// Runs a case to its end. Out of memory is an end: its row has been given to the observer.
-    pub(super) fn run(&self, work: Work, config: AllocatorConfig, observer: &mut dyn Observer) {
-        let numbers = Placement::new(self.gpu.total_memory);
-        let (device, backing): (Device, Box<dyn Backing>) = match self.kind {
+    /// An execution context with an allocator of its own.
+    pub(super) fn exec(&self, config: AllocatorConfig) -> Exec {
+        let numbers = || Placement::new(self.gpu.total_memory);
+        let (device, backing): (Device, Box<dyn Backing>) = match &self.kind {
+            Kind::Cuda(cuda) => (Device::Cuda(Rc::clone(cuda)), Box::new(cuda.segments())),
             Kind::Host => {
-                let backing = HostBacking::new(numbers);
+                let backing = HostBacking::new(numbers());
                 (Device::Host(Host::new(backing.arena())), Box::new(backing))
             }
-            Kind::Virtual => (Device::Virtual, Box::new(numbers)),
+            Kind::Virtual => (Device::Virtual, Box::new(numbers())),
         };
-        let exec = Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing)));
+        Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing)))
+    }
+
+    /// Waits for the device, and asks whether it is well.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        match &self.kind {
+            Kind::Cuda(cuda) => cuda.synchronize().map_err(|e| Failure::new(Exit::Failed, e)),
+            Kind::Host | Kind::Virtual => Ok(()),
+        }
+    }
+
+    /// Runs a case to its end, and tells what a GPU held then. Out of memory is an end: its row has been given to the observer.
+    ///
+    /// # Errors
+    /// The device has failed; rows given to the observer mean nothing.
+    pub(super) fn run(&self, work: Work, config: AllocatorConfig, observer: &mut dyn Observer) -> Result<Option<DeviceMemory>, Failure> {
+        let exec = self.exec(config);
         // The error is the row's; what memory ran out for is all told.
         let _ = match work {
             Work::Train(plan) => train::train(&Rc::from(plan), &exec, observer),
             Work::Script(script) => train::follow(&script, &exec, observer),
         };
+        match &self.kind {
+            Kind::Cuda(cuda) => device_memory(cuda, exec.memory()).map(Some).map_err(|e| Failure::new(Exit::Failed, e)),
+            Kind::Host | Kind::Virtual => Ok(None),
+        }
     }
 }

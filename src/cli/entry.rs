@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{diff, merge, plot, predict, replay, run, schema};
+use super::{devices, diff, merge, plot, predict, replay, run, schema, selftest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +42,8 @@ enum Command {
     Merge(merge::Args),
     Replay(replay::Args),
     Schema(schema::Args),
+    Devices(devices::Args),
+    Selftest(selftest::Args),
 }
 
 /// Runs the command line of this process.
@@ -56,6 +58,8 @@ pub fn main() -> ExitCode {
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Schema(args)) => schema::run(args),
+        Some(Command::Devices(args)) => devices::run(args),
+        Some(Command::Selftest(args)) => selftest::run(args),
         None => run::run(&arguments.run),
     };
     match outcome {

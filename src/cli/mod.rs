@@ -3,6 +3,7 @@
 mod args;
 mod console;
 mod device;
+mod devices;
 mod diff;
 mod entry;
 mod exit;
@@ -15,5 +16,6 @@ mod predict;
 mod replay;
 mod run;
 mod schema;
+mod selftest;
 
 pub use entry::main;

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use crate::experiment::Experiment;
 use crate::gpu::Gpu;
+use crate::measure::DeviceMemory;
 use crate::meta::format_bytes;
 use crate::predict::predict;
 use crate::record::{Measured, MicroStep, Predicted};
@@ -74,14 +75,16 @@ impl Run {
         let mut reports = Vec::with_capacity(cases.len());
         let mut trainings = Vec::with_capacity(cases.len());
         let mut resolved = Vec::with_capacity(cases.len());
+        let mut held = None;
         for (case, predicted) in cases.into_iter().zip(&self.predicted) {
             progress.name(format!("{name} {}", case.key).trim_end());
             let labels = load::labels(&case);
             let mut heard = Heard { rows: Vec::with_capacity(predicted.len()), micro_steps: Vec::new(), progress: &progress };
-            place.run(case.work, case.allocator, &mut heard);
+            let device_memory = place.run(case.work, case.allocator, &mut heard)?;
             reports.push(CaseReport { labels, rows: join(&heard.rows, predicted) });
             trainings.push((case.key.clone(), heard.micro_steps));
-            resolved.push(run_file::Case { key: case.key, experiment: case.resolved });
+            held = device_memory.or(held);
+            resolved.push(run_file::Case { key: case.key, device_memory: device_memory.map(as_written), experiment: case.resolved });
         }
         drop(progress);
 
@@ -110,7 +113,8 @@ impl Run {
             cases: &reports,
         };
         if !args.quiet {
-            console::print(&format!("{}-> {}\n\n", table.render(), outputs.results.display()))?;
+            let device = held.map(|held| in_words(&held)).unwrap_or_default();
+            console::print(&format!("{}{device}-> {}\n\n", table.render(), outputs.results.display()))?;
         }
         let fine = table.summary().1;
         Ok(if fine { Exit::Done } else { Exit::Failed })
@@ -154,6 +158,34 @@ fn refuse_what_does_not_fit(runs: &[Run]) -> Result<(), Failure> {
     }
     refused.push("nothing was run; `--device virtual` takes no memory and writes the same rows".to_string());
     Err(Failure::new(Exit::Failed, refused.join("\n")))
+}
+
+/// The identity on the terminal: of the last case.
+fn in_words(held: &DeviceMemory) -> String {
+    let of = |bytes: u64| format_bytes(bytes);
+    let others = if held.before_context > 0 { format!("{} of others + ", of(held.before_context)) } else { String::new() };
+    let sign = if held.remainder < 0 { '-' } else { '+' };
+    format!(
+        "device memory: {} used = {others}{} context + {} libraries and kernels + {} reserved {sign} {}\n",
+        of(held.used),
+        of(held.context),
+        of(held.libraries),
+        of(held.reserved),
+        of(held.remainder.unsigned_abs()),
+    )
+}
+
+fn as_written(held: DeviceMemory) -> run_file::DeviceMemory {
+    run_file::DeviceMemory {
+        used: held.used,
+        before_context: held.before_context,
+        context: held.context,
+        libraries: held.libraries,
+        reserved: held.reserved,
+        remainder: held.remainder,
+        process_after_context: held.process_after_context,
+        process: held.process,
+    }
 }
 
 fn machine() -> Machine {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::context::contiguous_meta;
-use super::{Exec, Result};
+use super::{Exec, Result, cuda};
 use crate::device::host::map;
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::tensor::Tensor;
@@ -24,12 +24,14 @@ impl Exec {
     pub fn add(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
         let out = self.empty_over(left, right)?;
         self.on_host(|host| map!(host, [left, right] => [out], |left, right| [left + right]));
+        self.on_cuda(|gpu| cuda::add(gpu, left.operand(), right.operand(), out.operand()));
         Ok(out)
     }
 
     /// `left += right`.
     pub fn add_in_place(&self, left: &Tensor, right: &Tensor) {
         self.on_host(|host| map!(host, [left, right] => [left], |left, right| [left + right]));
+        self.on_cuda(|gpu| cuda::add(gpu, left.operand(), right.operand(), left.operand()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Matrix products as PyTorch asks cuBLAS for them: the output first, then a contiguous copy of every operand that cuBLAS cannot
 //! read where it lies, then the handle's workspace; the copies die with the call.
 
-use super::{Exec, Result, Workspace};
+use super::{Exec, Result, Workspace, cuda};
 use crate::meta::{Shape, TensorMeta};
 use crate::tensor::Tensor;
 
@@ -16,6 +16,7 @@ impl Exec {
         let b = self.readable_matrix(b)?;
         self.workspace(Workspace::Cublas)?;
         self.on_host(|host| host.matmul(a.operand(), b.operand(), None, out.operand()));
+        self.on_cuda(|gpu| cuda::product(gpu, self.library(), a.operand(), b.operand(), out.operand()));
         Ok(out)
     }
 
@@ -30,6 +31,9 @@ impl Exec {
         let epilogue = b.shape().dims().iter().all(|&d| d > 1);
         self.workspace(if epilogue { Workspace::CublasLt } else { Workspace::Cublas })?;
         self.on_host(|host| host.matmul(a.operand(), b.operand(), Some(bias.operand()), out.operand()));
+        self.on_cuda(|gpu| {
+            cuda::product_with_bias(gpu, self.library(), epilogue, [a.operand(), b.operand()], bias.operand(), out.operand())
+        });
         Ok(out)
     }
 

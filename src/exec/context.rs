@@ -6,6 +6,7 @@ use super::Result;
 use super::random::Generator;
 use super::workspace::Workspaces;
 use crate::device::Device;
+use crate::device::cuda::Cuda;
 use crate::device::host::Host;
 use crate::gpu::Gpu;
 use crate::meta::TensorMeta;
@@ -46,6 +47,14 @@ impl Exec {
         match &self.device {
             Device::Host(host) => compute(host),
             Device::Cuda(_) | Device::Virtual => {}
+        }
+    }
+
+    /// Runs `launch` if a GPU computes.
+    pub fn on_cuda(&self, launch: impl FnOnce(&Cuda)) {
+        match &self.device {
+            Device::Cuda(cuda) => launch(cuda),
+            Device::Host(_) | Device::Virtual => {}
         }
     }
 

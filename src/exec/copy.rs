@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::context::contiguous_meta;
-use super::{Exec, Result};
+use super::{Exec, Result, cuda};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::tensor::Tensor;
 
@@ -61,23 +61,12 @@ impl Exec {
     /// Overwrites `to` with `from`, of the same shape or broadcast to it.
     pub fn copy(&self, from: &Tensor, to: &Tensor) {
         self.on_host(|host| host.copy(from.operand(), to.operand()));
+        self.on_cuda(|gpu| cuda::copy(gpu, from.operand().spread(to.shape()).operand(), to.operand()));
     }
 
     /// Overwrites every element.
     pub fn fill(&self, t: &Tensor, value: f64) {
         self.on_host(|host| host.fill(t.operand(), value));
-    }
-
-    /// Overwrites a contiguous tensor with elements from the program's own memory, as they are stored.
-    pub fn upload(&self, bytes: &[u8], to: &Tensor) {
-        self.on_host(|host| host.upload(to.operand(), bytes));
-    }
-
-    /// `t.item()`: the value of a scalar; `None` where nothing computes one.
-    #[must_use]
-    pub fn item(&self, t: &Tensor) -> Option<f64> {
-        let mut value = None;
-        self.on_host(|host| value = host.values(t.operand()).pop());
-        value
+        self.on_cuda(|gpu| cuda::fill(gpu, value, t.operand()));
     }
 }

@@ -8,14 +8,17 @@ mod add;
 mod blas;
 mod context;
 mod copy;
+pub(crate) mod cuda;
 mod random;
 mod reduction;
 mod sum;
+mod transfer;
 mod workspace;
 
 pub use context::Exec;
 pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;
+pub use transfer::{Later, Staged};
 pub use workspace::{Thread, Workspace};
 
 /// What running can end in: a value, or no memory for it.

@@ -2,6 +2,7 @@
 //! row of semaphores. This is the geometry of PyTorch's `Reduce.cuh` (`setReduceConfig`) over the loop that `TensorIterator` makes
 //! of the input: dimensions reordered, neighbours merged, and split until 32-bit offsets reach everything.
 
+use super::cuda::Room;
 use super::{Exec, Result};
 use crate::gpu::Gpu;
 use crate::meta::{DType, TensorMeta};
@@ -16,16 +17,22 @@ struct Scratch {
 
 impl Exec {
     /// Takes and gives back the scratch of reducing `input` over the dimensions that `reduced` marks, while `work` runs.
-    /// `output` is the type of the result.
+    /// `output` is the type of the result. The work is told where partial results may lie.
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn with_reduction_scratch(&self, input: &TensorMeta, reduced: &[bool], output: DType, work: impl FnOnce()) -> Result<()> {
+    pub(super) fn with_reduction_scratch(
+        &self,
+        input: &TensorMeta,
+        reduced: &[bool],
+        output: DType,
+        work: impl FnOnce(Option<Room>),
+    ) -> Result<()> {
         let accumulator = input.dtype.accumulator().bytes();
         let walk = Loop::over(input, reduced);
         if walk.fits_32_bits() {
-            let _scratch = self.pass(&walk, accumulator)?;
-            work();
+            let scratch = self.pass(&walk, accumulator)?;
+            work(scratch.room());
             return Ok(());
         }
         // A result narrower than the accumulator cannot hold what the passes add up.
@@ -34,24 +41,31 @@ impl Exec {
         for part in walk.split() {
             self.pass(&part, accumulator)?;
         }
-        work();
+        work(None);
         Ok(())
     }
 
     fn pass(&self, walk: &Loop, accumulator: u64) -> Result<PassScratch> {
         let Some(Scratch { partials, semaphores }) = walk.scratch(self.gpu(), accumulator) else {
-            return Ok(PassScratch { _semaphores: None, _partials: None });
+            return Ok(PassScratch { _semaphores: None, partials: None });
         };
-        let partials = self.scratch(partials)?;
+        let room = self.scratch(partials)?;
         let semaphores = self.scratch(semaphores)?;
-        Ok(PassScratch { _semaphores: Some(semaphores), _partials: Some(partials) })
+        Ok(PassScratch { _semaphores: Some(semaphores), partials: Some((room, partials)) })
     }
 }
 
 /// Freed in the order of the fields: the last taken first.
 struct PassScratch {
     _semaphores: Option<Storage>,
-    _partials: Option<Storage>,
+    /// With its size.
+    partials: Option<(Storage, u64)>,
+}
+
+impl PassScratch {
+    fn room(&self) -> Option<Room> {
+        self.partials.as_ref().map(|(storage, bytes)| Room { address: storage.address(), bytes: *bytes })
+    }
 }
 
 /// One dimension of the loop. Steps are in elements; a reduced dimension has `output_step` 0.

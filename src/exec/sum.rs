@@ -1,6 +1,6 @@
 //! Sums and means over dimensions.
 
-use super::{Exec, Result};
+use super::{Exec, Result, cuda};
 use crate::meta::{Shape, TensorMeta};
 use crate::tensor::Tensor;
 
@@ -47,8 +47,9 @@ impl Exec {
             Combine::Sum => 1.0,
             Combine::Mean => out.meta().numel() as f64 / t.meta().numel() as f64,
         };
-        self.with_reduction_scratch(t.meta(), reduced, out.dtype(), || {
+        self.with_reduction_scratch(t.meta(), reduced, out.dtype(), |room| {
             self.on_host(|host| host.reduce(t.operand(), reduced, factor, out.operand()));
+            self.on_cuda(|gpu| cuda::sum(gpu, t.operand(), reduced, factor, out.operand(), room));
         })
     }
 

@@ -3,7 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::cuda::Libraries;
 use super::{Exec, Result};
+use crate::device::cuda;
 use crate::gpu::Gpu;
 use crate::meta::bytes::{KIB, MIB};
 use crate::record::Category;
@@ -53,6 +55,23 @@ impl Exec {
         let value = work();
         self.workspaces.thread.set(before);
         value
+    }
+
+    /// The running thread's handle, as GPU code needs it.
+    pub(super) fn library(&self) -> Libraries {
+        let thread = self.workspaces.thread.get();
+        let taken = self.workspaces.taken.borrow();
+        let workspace = |which: Workspace| {
+            taken[thread as usize][which as usize].as_ref().map_or(cuda::Workspace { address: 0, bytes: 0 }, |s| cuda::Workspace {
+                address: s.address(),
+                bytes: which.bytes(self.gpu()),
+            })
+        };
+        let pass = match thread {
+            Thread::Forward => cuda::Pass::Forward,
+            Thread::Backward => cuda::Pass::Backward,
+        };
+        Libraries { pass, cublas: workspace(Workspace::Cublas), cublas_lt: workspace(Workspace::CublasLt) }
     }
 
     /// Makes sure that the running thread has that workspace. cuBLASLt's comes after cuBLAS's.

@@ -4,15 +4,16 @@
 typedef math_t<T> A;
 
 KERNEL norm_parameters(
-    u64 rows, u64 columns, T *weight_grad, T *bias_grad, const T *grad, const T *x, const A *mean, const A *rstd) {
+    u64 rows, u64 columns, T *weight_grad, T *bias_grad, const T *grad, VIEW input, const A *mean, const A *rstd) {
   __shared__ A products[32][33], sums[32][33];
+  In<T> x(input);
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;
   u64 chunk = (rows + gridDim.y - 1) / gridDim.y, end = min(rows, chunk * (blockIdx.y + 1));
   A product = A(0), sum = A(0);
   if (column < columns) {
     for (u64 r = chunk * blockIdx.y + threadIdx.y; r < end; r += 32) {
       A g = widen(grad[r * columns + column]);
-      product += g * (widen(x[r * columns + column]) - (mean ? mean[r] : A(0))) * rstd[r];
+      product += g * (widen(x.at(r * columns + column)) - (mean ? mean[r] : A(0))) * rstd[r];
       sum += g;
     }
   }

@@ -1,7 +1,10 @@
 //! What an optimizer does by deed: its state and its steps over tensors, with the temporaries and the lifetimes of PyTorch's Python
 //! code (`torch/optim/*.py`). As with operators, a kernel never asks its rule.
 
+use std::collections::BTreeMap;
+
 use super::optimizer::Optimizer;
+use crate::device::cuda::{Arg, Cuda, Entry, Kernel, Source};
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
@@ -28,16 +31,23 @@ pub struct Scaling {
 
 impl Scaling {
     /// What a fused step does first: whether it goes on, with its gradients divided by the scale.
+    ///
+    /// On a GPU it always goes on: its kernels look at both scalars themselves, so that nobody waits for them.
     pub(super) fn unscale(&self, exec: &Exec, trained: &[Trained]) -> bool {
-        if exec.item(&self.found_inf).is_some_and(|found| found != 0.0) {
-            return false;
-        }
+        let mut goes_on = true;
         exec.on_host(|host| {
-            for grad in trained.iter().filter_map(|t| t.grad.as_ref()) {
+            goes_on = host.values::<f32>(self.found_inf.operand())[0] == 0.0;
+            for grad in trained.iter().filter_map(|t| t.grad.as_ref()).filter(|_| goes_on) {
                 map!(host, [grad, self.grad_scale] => [grad], |grad, scale| [grad / scale]);
             }
         });
-        true
+        goes_on
+    }
+
+    /// The two scalars' addresses as arguments of a kernel; 0 where there is no scaler.
+    pub(super) fn arguments(scaling: Option<&Self>) -> [Arg<'static>; 2] {
+        let address = |t: fn(&Self) -> &Tensor| Arg::from(scaling.map_or(0, |s| t(s).operand().address));
+        [address(|s| &s.grad_scale), address(|s| &s.found_inf)]
     }
 }
 
@@ -62,6 +72,31 @@ impl Optimizer {
             Self::Adagrad(adagrad) => Box::new(super::adagrad::kernel::Stepper::new(adagrad, exec, parameters)?),
             Self::RmsProp(rmsprop) => Box::new(super::rmsprop::kernel::Stepper::new(rmsprop, parameters.len())),
         })
+    }
+}
+
+/// Where a tensor is; 0 if there is none.
+pub(super) fn address(t: Option<&Tensor>) -> u64 {
+    t.map_or(0, |t| t.operand().address)
+}
+
+/// Launches a multi-tensor kernel over all entries, those of one type and one number of steps together: `kernel(lists, args…)`.
+pub(super) fn launch<const L: usize>(
+    cuda: &Cuda,
+    source: &'static Source,
+    entry: &'static str,
+    entries: impl Iterator<Item = (DType, u64, Entry<L>)>,
+    args: impl Fn(u64) -> Vec<u8>,
+    more: &[Arg<'_>],
+) {
+    let mut groups: BTreeMap<(DType, u64), Vec<Entry<L>>> = BTreeMap::new();
+    for (dtype, steps, entry) in entries {
+        groups.entry((dtype, steps)).or_default().push(entry);
+    }
+    for ((dtype, steps), entries) in groups {
+        let settings = args(steps);
+        let args = [&[Arg::Struct(&settings)], more].concat();
+        cuda.many(Kernel { source, entry, types: &[dtype] }, &entries, &args);
     }
 }
 

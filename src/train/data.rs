@@ -5,6 +5,7 @@
 //! position, never on what was asked for before.
 
 use crate::device::host::{Encoded, Philox};
+use crate::exec::{Exec, Staged};
 use crate::meta::{DType, TensorMeta};
 use crate::model::{Init, Plan, Program, StateKind};
 
@@ -55,20 +56,21 @@ fn reference_weights(meta: &TensorMeta, parameter: u64) -> Encoded {
 }
 
 /// An input and, where the loss has any, targets.
-pub(super) struct Batch {
-    pub(super) input: Encoded,
-    pub(super) target: Option<Encoded>,
+pub(super) struct Batch<E = Staged> {
+    pub(super) input: E,
+    pub(super) target: Option<E>,
 }
 
 /// The batches of a run. Random ones are made once for each program, as a script makes its synthetic data once.
 pub(super) struct Batches<'a> {
     plan: &'a Plan,
+    exec: &'a Exec,
     last: Option<(usize, u64, Batch)>,
 }
 
 impl<'a> Batches<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
-        Self { plan, last: None }
+    pub(super) fn new(plan: &'a Plan, exec: &'a Exec) -> Self {
+        Self { plan, exec, last: None }
     }
 
     /// The batch for micro-step number `number`, from 0, which runs that program.
@@ -77,12 +79,14 @@ impl<'a> Batches<'a> {
         if self.last.as_ref().is_none_or(|&(p, n, _)| (p, n) != (program, number)) {
             // The old one goes first: two may not fit.
             self.last = None;
-            self.last = Some((program, number, self.make(&self.plan.programs[program], number)));
+            let Batch { input, target } = self.make(&self.plan.programs[program], number);
+            let staged = Batch { input: self.exec.stage(input), target: target.map(|t| self.exec.stage(t)) };
+            self.last = Some((program, number, staged));
         }
         &self.last.as_ref().expect("it was just made").2
     }
 
-    fn make(&self, program: &Program, number: u64) -> Batch {
+    fn make(&self, program: &Program, number: u64) -> Batch<Encoded> {
         let meta = |id: crate::model::ValueId| &program.values[id.0 as usize];
         let input = meta(program.input);
         let classes = meta(program.forward.result).shape.last();

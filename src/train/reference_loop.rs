@@ -8,8 +8,7 @@ use super::interpreter::{Model, Place, Variables, Which, run};
 use super::observer::Observer;
 use super::scaler::Scaler;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
-use crate::device::host::Encoded;
-use crate::exec::{Exec, Result, Stream};
+use crate::exec::{Exec, Later, Result, Staged, Stream};
 use crate::measure;
 use crate::meta::{DType, TensorMeta};
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
@@ -74,7 +73,7 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
     let mut scaler = settings.has_scaler().then(Scaler::default);
     let tape = Tape::new(!settings.no_grad);
     let mut names = Names::default();
-    let mut batches = Batches::new(plan);
+    let mut batches = Batches::new(plan, exec);
     exec.generator().set_state(Stream { seed: settings.seed, number: 0 });
     for step in 1..=settings.steps {
         let program = plan.program_index(step);
@@ -86,16 +85,16 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
             let batch = exec.computes().then(|| batches.next(program, number));
             forward(&model, cx, &tape, program, batch, &mut names)?;
             keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
-            let loss = names.loss.as_ref().and_then(|loss| exec.item(loss.tensor()));
+            let loss = names.loss.as_ref().map(|loss| exec.item_later(loss.tensor()));
             if settings.trains() {
                 let loss = names.loss.as_ref().expect("what trains has a loss");
                 back(exec, &tape, scaler.as_mut(), loss)?;
                 cx.row();
             }
-            let mut skipped = false;
+            let mut found_inf = None;
             if let (true, Some(optimizer), Some(stepper)) = (last, &optimizer, &mut stepper) {
                 cx.at.phase = Phase::Optimizer;
-                skipped = update(exec, optimizer.implementation(), &mut **stepper, scaler.as_mut(), &parameters)?;
+                found_inf = update(exec, optimizer.implementation(), &mut **stepper, scaler.as_mut(), &parameters)?;
                 cx.row();
                 cx.at.phase = Phase::ZeroGrad;
                 parameters.iter().for_each(Parameter::zero_grad);
@@ -106,7 +105,10 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
                 exec.memory().empty_cache();
                 cx.row();
             }
+            exec.wait();
             let seconds = started.elapsed().as_secs_f64();
+            let loss = loss.and_then(|loss| exec.value(loss));
+            let skipped = found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);
             cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds });
         }
     }
@@ -145,10 +147,10 @@ fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usiz
     let exec = cx.exec;
     let settings = &model.plan.settings;
     let program = &model.plan.programs[program_index];
-    let to_device = |id: ValueId, values: Option<&Encoded>| -> Result<Tensor> {
+    let to_device = |id: ValueId, values: Option<&Staged>| -> Result<Tensor> {
         let on_device = exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)?;
         if let Some(values) = values {
-            exec.upload(values.bytes(), &on_device);
+            exec.upload_staged(values, &on_device);
         }
         Ok(on_device)
     };
@@ -240,17 +242,17 @@ fn back(exec: &Exec, tape: &Tape, scaler: Option<&mut Scaler>, loss: &Variable) 
     backward(exec, tape, &root, &ones)
 }
 
-/// `optimizer.step()`, through the scaler where there is one. Says whether the step was skipped.
+/// `optimizer.step()`, through the scaler where there is one; then it says whether the step was skipped (not 0).
 fn update(
     exec: &Exec,
     implementation: crate::optim::Implementation,
     stepper: &mut dyn Stepper,
     scaler: Option<&mut Scaler>,
     parameters: &[Parameter],
-) -> Result<bool> {
+) -> Result<Option<Later>> {
     let trained: Vec<Trained> = parameters.iter().map(|p| Trained { parameter: p.tensor().clone(), grad: p.grad() }).collect();
     match scaler {
-        Some(scaler) => scaler.step(exec, implementation, stepper, &trained),
-        None => stepper.step(exec, &trained, None).map(|()| false),
+        Some(scaler) => scaler.step(exec, implementation, stepper, &trained).map(Some),
+        None => stepper.step(exec, &trained, None).map(|()| None),
     }
 }

@@ -1,12 +1,5 @@
 // The gradient scaler's work on the GPU. T is the gradients' type.
 
-// Before the gradients are looked at: nothing found yet, and the inverse of the scale by way of f64 (or 1, where gradients stay scaled).
-KERNEL scaler_begin(const float *scale, float *inverse, float *inverse_copy, float *found, float *found_copy) {
-  float value = scale ? (float)(1.0 / (double)*scale) : 1.f;
-  *inverse = value, *inverse_copy = value;
-  *found = 0.f, *found_copy = 0.f;
-}
-
 struct Unscale {
   math_t<T> inverse;
   float *found;
@@ -39,10 +32,4 @@ KERNEL scaler_update(float *scale, int *growth_tracker, const float *found, floa
     successes = 0;
   }
   *growth_tracker = successes;
-}
-
-// A new scaler.
-KERNEL scaler_new(float *scale, int *growth_tracker, float value) {
-  *scale = value;
-  *growth_tracker = 0;
 }

@@ -1,15 +1,20 @@
 //! The gradient scaler (`torch.amp.GradScaler`): keeps small f16 gradients from vanishing. Its memory is a handful of scalars, each a
 //! block of its own, so their order and lifetimes count.
 
+use std::collections::BTreeMap;
+
 use crate::autograd::{Tape, Variable};
-use crate::device::host::map;
-use crate::exec::{Exec, Result};
+use crate::device::cuda::{Arg, Entry, Grid, Kernel, Source};
+use crate::device::host::{Host, map};
+use crate::exec::{Exec, Later, Result, cuda};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::mul::rule::Mul;
 use crate::optim::Implementation;
 use crate::optim::kernel::{Scaling, Stepper, Trained};
 use crate::record::Category;
 use crate::tensor::{Storage, Tensor};
+
+static SOURCE: Source = Source { name: "scaler", text: include_str!("scaler.cu") };
 
 /// PyTorch's defaults.
 const INITIAL_SCALE: f64 = 65_536.0;
@@ -25,8 +30,8 @@ pub(super) struct Scaler {
 
 struct State {
     scale: Tensor,
-    /// Where PyTorch counts on the device how many steps in a row were fine: a 32-bit integer.
-    _growth_tracker: Storage,
+    /// How many steps in a row were fine: a 32-bit integer on the device. The host counts for itself.
+    growth_tracker: Storage,
     fine_steps: u32,
 }
 
@@ -38,7 +43,9 @@ impl Scaler {
             none => {
                 let scale = scalar(exec, DType::F32)?;
                 exec.fill(&scale, INITIAL_SCALE);
-                none.insert(State { scale, _growth_tracker: exec.memory().allocate(4, Category::Other)?, fine_steps: 0 })
+                let growth_tracker = exec.memory().allocate(4, Category::Other)?;
+                exec.on_cuda(|gpu| gpu.fill(growth_tracker.address(), 0, 4));
+                none.insert(State { scale, growth_tracker, fine_steps: 0 })
             }
         };
         let scale = Variable::constant(state.scale.clone());
@@ -46,14 +53,14 @@ impl Scaler {
         Ok(scaled.swap_remove(0))
     }
 
-    /// `scaler.step(optimizer); scaler.update()`. Says whether the step was skipped.
+    /// `scaler.step(optimizer); scaler.update()`. Gives what says whether the step was skipped: not 0.
     pub(super) fn step(
         &mut self,
         exec: &Exec,
         implementation: Implementation,
         optimizer: &mut dyn Stepper,
         trained: &[Trained],
-    ) -> Result<bool> {
+    ) -> Result<Later> {
         let state = self.state.as_mut().expect("a loss was scaled before the step");
         // Found by `unscale`, kept until `update`.
         let found = if implementation == Implementation::Fused {
@@ -73,27 +80,37 @@ impl Scaler {
             exec.copy(&state.scale, &wide);
             let reciprocal = scalar(exec, DType::F64)?;
             exec.on_host(|host| map!(host, [wide] => [reciprocal], |wide| [1.0 / wide]));
+            exec.on_cuda(|gpu| cuda::reciprocal(gpu, wide.operand(), reciprocal.operand()));
             drop(wide);
             let inverse = scalar(exec, DType::F32)?;
             exec.copy(&reciprocal, &inverse);
             drop(reciprocal);
             let found = check(exec, trained, &inverse)?;
             drop(inverse);
-            if !is_set(exec, &found) {
+            if exec.item(&found).is_none_or(|found| found == 0.0) {
                 optimizer.step(exec, trained, None)?;
             }
             found
         };
-        let skipped = is_set(exec, &found);
-        state.update(exec, skipped);
-        Ok(skipped)
+        state.update(exec, &found);
+        Ok(exec.item_later(&found))
     }
 }
 
 impl State {
     /// `_amp_update_scale_`: backs off after a step that was skipped, grows after enough that were not.
-    fn update(&mut self, exec: &Exec, skipped: bool) {
-        let factor = if skipped {
+    fn update(&mut self, exec: &Exec, found: &Tensor) {
+        exec.on_host(|host| self.update_on_host(host, found));
+        exec.on_cuda(|gpu| {
+            let tracker = Arg::from(self.growth_tracker.address());
+            let settings = [Arg::from(GROWTH as f32), Arg::from(BACKOFF as f32), Arg::from(GROWTH_INTERVAL)];
+            let args = [&[self.scale.operand().into(), tracker, found.operand().into()], &settings[..]].concat();
+            gpu.launch(Kernel { source: &SOURCE, entry: "scaler_update", types: &[DType::F32] }, Grid::line(1, 1), &args);
+        });
+    }
+
+    fn update_on_host(&mut self, host: &Host, found: &Tensor) {
+        let factor = if host.values::<f32>(found.operand())[0] != 0.0 {
             self.fine_steps = 0;
             BACKOFF
         } else {
@@ -105,9 +122,7 @@ impl State {
             GROWTH
         };
         // A scale that would leave f32 stays as it is.
-        exec.on_host(|host| {
-            map!(host, (factor = factor), [self.scale] => [self.scale], |scale| [if (scale * factor).is_finite() { scale * factor } else { scale }]);
-        });
+        map!(host, (factor = factor), [self.scale] => [self.scale], |scale| [if (scale * factor).is_finite() { scale * factor } else { scale }]);
     }
 }
 
@@ -129,12 +144,17 @@ fn check(exec: &Exec, trained: &[Trained], inverse: &Tensor) -> Result<Tensor> {
             map!(host, [grad, inverse_copy] => [grad], |grad, inverse| [grad * inverse]);
         }
     });
+    exec.on_cuda(|gpu| {
+        let mut grads: BTreeMap<DType, Vec<Entry<1>>> = BTreeMap::new();
+        for grad in trained.iter().filter_map(|t| t.grad.as_ref()) {
+            grads.entry(grad.dtype()).or_default().push(Entry { addresses: [grad.operand().address], elements: grad.meta().numel() });
+        }
+        for (dtype, grads) in grads {
+            let kernel = Kernel { source: &SOURCE, entry: "scaler_unscale", types: &[dtype] };
+            gpu.many(kernel, &grads, &[inverse_copy.operand().into(), found.operand().into()]);
+        }
+    });
     Ok(found)
-}
-
-/// Whether a flag is set; never where nothing is computed.
-fn is_set(exec: &Exec, flag: &Tensor) -> bool {
-    exec.item(flag).is_some_and(|found| found != 0.0)
 }
 
 fn scalar(exec: &Exec, dtype: DType) -> Result<Tensor> {

@@ -272,7 +272,7 @@ impl Cuda {
         }
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` takes the handle, made in the current context.
-        status("cublasCreate", unsafe { blas::cublasCreate_v2(&raw mut handle) })?;
+        self.counted(|| status("cublasCreate", unsafe { blas::cublasCreate_v2(&raw mut handle) }))?;
         self.blas.handles.borrow_mut()[pass as usize] = Some(Handle { handle, workspace: Workspace { address: 0, bytes: 0 } });
         Ok(handle)
     }

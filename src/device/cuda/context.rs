@@ -3,7 +3,7 @@
 //! Work on a GPU answers late. A failure is therefore kept, the first one, and everything after it does nothing; [`Cuda::check`] tells.
 //! Whoever reads values or ends a phase asks it, so that no number that a failed GPU gave is ever written down.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use cudarc::driver::sys;
@@ -14,6 +14,7 @@ use super::facts::{Facts, facts};
 use super::library::{Library, require};
 use super::module::Modules;
 use super::nvml;
+use super::pinned::Readback;
 use super::segments::Segments;
 
 /// A GPU with its context. Not shared between threads: the context is current on the one that opened it.
@@ -22,9 +23,12 @@ pub struct Cuda {
     pub(super) facts: Facts,
     pub(super) modules: Modules,
     pub(super) blas: Blas,
+    pub(super) readback: Readback,
     failure: OnceCell<CudaError>,
     /// Bytes held on the GPU before and after its context was made.
     start: Start,
+    /// Bytes that making handles and loading kernels took.
+    libraries: Cell<u64>,
 }
 
 /// What the GPU held while this process set it up, in bytes.
@@ -34,6 +38,8 @@ pub struct Start {
     pub before_context: Option<u64>,
     /// By all processes, right after.
     pub after_context: u64,
+    /// By this process, right after; NVML tells.
+    pub process_after_context: Option<u64>,
 }
 
 /// What the GPU holds at a moment, in bytes.
@@ -60,9 +66,18 @@ impl Cuda {
         // SAFETY: `context` is the context just retained.
         driver("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
         let (free, total) = memory_info()?;
-        let start = Start { before_context, after_context: total - free };
+        let process_after_context = nvml::process_used(&facts.bus);
+        let start = Start { before_context, after_context: total - free, process_after_context };
         let modules = Modules::new(facts.gpu.capability);
-        Ok(Rc::new(Self { facts, modules, blas: Blas::default(), failure: OnceCell::new(), start }))
+        Ok(Rc::new(Self {
+            facts,
+            modules,
+            blas: Blas::default(),
+            readback: Readback::default(),
+            failure: OnceCell::new(),
+            start,
+            libraries: Cell::new(0),
+        }))
     }
 
     /// What the driver says of this GPU.
@@ -138,6 +153,21 @@ impl Cuda {
         self.attempt(|| driver("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, value, bytes as usize, std::ptr::null_mut()) }));
     }
 
+    /// Bytes that libraries' handles and loaded kernels took so far, each as seen while it was made.
+    #[must_use]
+    pub fn libraries(&self) -> u64 {
+        self.libraries.get()
+    }
+
+    /// Runs `work`, which makes a handle or loads kernels, and counts what the GPU holds more afterwards.
+    pub(super) fn counted<T>(&self, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+        let (free_before, _) = memory_info()?;
+        let value = work()?;
+        let (free_after, _) = memory_info()?;
+        self.libraries.set(self.libraries.get() + free_before.saturating_sub(free_after));
+        Ok(value)
+    }
+
     /// What the GPU holds now.
     ///
     /// # Errors
@@ -150,6 +180,7 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
+        self.readback.close();
         self.blas.close();
         self.modules.close();
         // SAFETY: retained once, in `open`; nothing made in it is used after this. An answer has nobody to go to.

@@ -153,7 +153,7 @@ impl Cuda {
             };
         }
         self.attempt(|| {
-            let function = self.modules.function(kernel)?;
+            let function = self.modules.function(self, kernel)?;
             let (blocks, threads, stream) = (grid.blocks, grid.threads, std::ptr::null_mut());
             // SAFETY: the function belongs to a loaded module. The driver reads as many arguments as the kernel declares, each at its pointer:
             // the caller, who stands beside the source, passes the same. Addresses among them are live blocks, as whoever owns them promises.

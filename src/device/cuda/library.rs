@@ -5,6 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use cudarc::cublas::sys as cublas;
+use cudarc::cublaslt::sys as cublaslt;
+use cudarc::cudnn::sys as cudnn;
+use cudarc::nvrtc::sys as nvrtc;
+
 use super::error::{CudaError, MissingLibrary};
 
 /// A library that the CUDA device uses, or may use.
@@ -85,6 +90,42 @@ impl Library {
         tried.extend(folders.iter().map(|folder| format!("{}/", folder.display())));
         Err(MissingLibrary { title: self.title(), tried })
     }
+}
+
+impl Library {
+    /// Its own version, e.g. `13.0`; `None` where it is missing or does not say. (The driver's is [`driver_version`](super::driver_version).)
+    #[must_use]
+    pub fn version(self) -> Option<String> {
+        self.find().as_ref().ok()?;
+        match self {
+            Self::Driver => None,
+            Self::Nvrtc => {
+                let (mut major, mut minor) = (0, 0);
+                // SAFETY: the library is loaded; both take numbers.
+                let status = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
+                (status == nvrtc::nvrtcResult::NVRTC_SUCCESS).then(|| format!("{major}.{minor}"))
+            }
+            Self::Cublas => {
+                let part = |which| {
+                    let mut value = 0;
+                    // SAFETY: the library is loaded; `value` takes the number.
+                    let status = unsafe { cublas::cublasGetProperty(which, &raw mut value) };
+                    (status == cublas::cublasStatus_t::CUBLAS_STATUS_SUCCESS).then_some(value)
+                };
+                use cublas::libraryPropertyType_t as Part;
+                Some(format!("{}.{}.{}", part(Part::MAJOR_VERSION)?, part(Part::MINOR_VERSION)?, part(Part::PATCH_LEVEL)?))
+            }
+            // SAFETY: the library is loaded; the calls take nothing and give a number.
+            Self::CublasLt => Some(three_parts(unsafe { cublaslt::cublasLtGetVersion() })),
+            // SAFETY: as above.
+            Self::Cudnn => Some(three_parts(unsafe { cudnn::cudnnGetVersion() })),
+        }
+    }
+}
+
+/// A version packed as `major * 10000 + minor * 100 + patch`.
+fn three_parts(version: usize) -> String {
+    format!("{}.{}.{}", version / 10_000, version % 10_000 / 100, version % 100)
 }
 
 /// The loader finds a library loaded by its full path again by its versioned name alone.

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder, each
 //! block with the reason why it is sound.
 //!
-//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `segments`, `module`, `view`, `launch`, `lists`, `blas`.
+//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `pinned`, `segments`, `module`, `view`, `launch`, `lists`, `blas`.
 #![allow(unsafe_code)]
 
 mod blas;
@@ -13,6 +13,7 @@ mod library;
 mod lists;
 mod module;
 mod nvml;
+mod pinned;
 mod segments;
 mod view;
 
@@ -24,5 +25,6 @@ pub use launch::{Arg, Grid};
 pub use library::{Found, Library};
 pub use lists::Entry;
 pub use module::{Kernel, Source};
+pub use pinned::{Pending, Pinned};
 pub use segments::Segments;
 pub use view::View;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys::{self as nvrtc, nvrtcResult};
 
+use super::context::Cuda;
 use super::error::{CudaError, driver, library};
 use crate::meta::DType;
 
@@ -30,7 +31,7 @@ pub struct Source {
     pub text: &'static str,
 }
 
-/// One kernel, compiled for the given element types: `T`, or `T` and `U`, in its source.
+/// One kernel, compiled for the given element types: `T`, `U` and `V` in its source, as many as there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel<'a> {
     /// Where it is written.
@@ -61,7 +62,7 @@ impl Modules {
     }
 
     /// The kernel's handle; compiles and loads its source where that was not done yet.
-    pub(super) fn function(&self, kernel: Kernel<'_>) -> Result<cu::CUfunction, CudaError> {
+    pub(super) fn function(&self, cuda: &Cuda, kernel: Kernel<'_>) -> Result<cu::CUfunction, CudaError> {
         let key = ModuleKey {
             source: std::ptr::from_ref(kernel.source) as usize,
             types: kernel.types.iter().fold(1, |all, &t| all << 3 | t as u32),
@@ -69,7 +70,7 @@ impl Modules {
         if let Some(&function) = self.functions.borrow().get(&(key, kernel.entry)) {
             return Ok(function);
         }
-        let module = self.module(key, kernel)?;
+        let module = cuda.counted(|| self.module(key, kernel))?;
         let name = CString::new(kernel.entry).expect("kernel names have no zero byte");
         let mut function = std::ptr::null_mut();
         // SAFETY: `module` is loaded; `function` takes the handle.
@@ -118,7 +119,7 @@ struct Program {
 
 impl Program {
     fn new(kernel: Kernel<'_>) -> Self {
-        let types: String = kernel.types.iter().zip(["T", "U"]).map(|(dtype, name)| format!("typedef {dtype} {name};\n")).collect();
+        let types: String = kernel.types.iter().zip(["T", "U", "V"]).map(|(dtype, name)| format!("typedef {dtype} {name};\n")).collect();
         let source = kernel.source;
         Self {
             name: kernel.types.iter().fold(source.name.to_owned(), |name, dtype| format!("{name}-{dtype}")),

@@ -1,6 +1,6 @@
 // What every kernel source of this program begins with: element types, 16-byte packs, grid-stride maps, block reductions.
 //
-// A source is compiled for one element type, T, or for two, T and U, defined between this and the source itself. No header of the CUDA
+// A source is compiled for up to three element types, T, U and V, defined between this and the source itself. No header of the CUDA
 // toolkit is included, so that a machine needs NVRTC's library alone. Arithmetic on f16 and bf16 is done in f32, as PyTorch does.
 
 #define KERNEL extern "C" __global__ void

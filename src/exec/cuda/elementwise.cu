@@ -1,4 +1,4 @@
-// Sums, products and constants, element by element.
+// Constants, and arithmetic with a number, element by element.
 
 typedef math_t<T> A;
 
@@ -15,10 +15,6 @@ KERNEL add_scalar(u64 n, VIEW out, VIEW x, double value) {
   map1(n, Out<T>(out), In<T>(x), [=](T x) { return narrow<T>(widen(x) + A(value)); });
 }
 
-KERNEL add(u64 n, VIEW out, VIEW a, VIEW b) {
-  map2(n, Out<T>(out), In<T>(a), In<T>(b), [](T a, T b) { return narrow<T>(widen(a) + widen(b)); });
-}
-
-KERNEL mul(u64 n, VIEW out, VIEW a, VIEW b) {
-  map2(n, Out<T>(out), In<T>(a), In<T>(b), [](T a, T b) { return narrow<T>(widen(a) * widen(b)); });
+KERNEL reciprocal(u64 n, VIEW out, VIEW x) {
+  map1(n, Out<T>(out), In<T>(x), [](T x) { return narrow<T>(1 / widen(x)); });
 }

@@ -5,8 +5,8 @@ mod elementwise;
 mod product;
 mod sum;
 
-pub(super) use copy::copy;
-pub(super) use elementwise::{add, fill};
-pub(super) use product::{product, product_with_bias};
-pub(super) use sum::sum;
-pub(crate) use elementwise::{add_scalar, mul, scale};
+pub(super) use copy::{copy, decode, values};
+pub(super) use elementwise::fill;
+pub(crate) use elementwise::{add, add_scalar, mul, reciprocal, scale};
+pub(super) use product::{Libraries, product, product_with_bias};
+pub(super) use sum::{Room, sum};

@@ -5,30 +5,37 @@ use crate::device::Operand;
 use crate::device::cuda::{Cuda, Matrix, Pass, Product, Workspace};
 use crate::meta::TensorMeta;
 
+/// A thread's handle and its workspaces.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::exec) struct Libraries {
+    pub(in crate::exec) pass: Pass,
+    pub(in crate::exec) cublas: Workspace,
+    pub(in crate::exec) cublas_lt: Workspace,
+}
+
 /// `out = a · b`.
-pub(in crate::exec) fn product(cuda: &Cuda, pass: Pass, workspace: Workspace, a: Operand<'_>, b: Operand<'_>, out: Operand<'_>) {
+pub(in crate::exec) fn product(cuda: &Cuda, by: Libraries, a: Operand<'_>, b: Operand<'_>, out: Operand<'_>) {
     if let Some(product) = describe(a, b, out) {
-        cuda.gemm(pass, workspace, &product, 0.0);
+        cuda.gemm(by.pass, by.cublas, &product, 0.0);
     }
 }
 
-/// `out = a · b + bias`, the bias one element a column. `epilogue` is the workspace of a product that adds the bias itself; without, or where the
-/// library has no such product, the bias is there first and the product is added to it.
+/// `out = a · b + bias`, the bias one element a column. With `epilogue` the product adds the bias itself; without, or where cuBLASLt has no
+/// such product, the bias is there first and the product is added to it.
 pub(in crate::exec) fn product_with_bias(
     cuda: &Cuda,
-    pass: Pass,
-    (workspace, epilogue): (Workspace, Option<Workspace>),
-    (a, b): (Operand<'_>, Operand<'_>),
+    by: Libraries,
+    epilogue: bool,
+    [a, b]: [Operand<'_>; 2],
     bias: Operand<'_>,
     out: Operand<'_>,
 ) {
     let Some(product) = describe(a, b, out) else { return };
-    if epilogue.is_some_and(|epilogue| cuda.gemm_bias(pass, epilogue, &product, bias.address)) {
+    if epilogue && cuda.gemm_bias(by.pass, by.cublas_lt, &product, bias.address) {
         return;
     }
-    let spread = bias.meta.broadcast_to(&out.meta.shape);
-    copy(cuda, bias.with(&spread), out);
-    cuda.gemm(pass, workspace, &product, 1.0);
+    copy(cuda, bias.spread(&out.meta.shape).operand(), out);
+    cuda.gemm(by.pass, by.cublas, &product, 1.0);
 }
 
 /// `None` where there is nothing to compute.

@@ -1,4 +1,4 @@
-// Sums, each multiplied by a factor at the end (the mean's 1/n). The order of additions is fixed: by thread, warp, block, part.
+// Sums of T, each multiplied by a factor at the end (the mean's 1/n) and given as U. The order of additions is fixed: by thread, warp, block, part.
 
 typedef math_t<T> A;
 
@@ -33,28 +33,28 @@ __device__ __forceinline__ A share(const View &x, u64 begin, u64 end, u32 lane, 
 }
 
 // Everything. One block gives the result; several give a part each, at `parts`, for `sum_parts`.
-KERNEL sum_all(u64 n, double factor, T *out, A *parts, VIEW x) {
+KERNEL sum_all(u64 n, double factor, U *out, A *parts, VIEW x) {
   const u64 N = Width<T>::value;
   u64 chunk = (n + gridDim.x - 1) / gridDim.x;
   chunk = (chunk + N - 1) / N * N;
   u64 begin = min(n, chunk * blockIdx.x), end = min(n, begin + chunk);
   A sum = block_reduce<Sum>(share(x, begin, end, threadIdx.x, blockDim.x));
   if (threadIdx.x != 0) return;
-  if (gridDim.x == 1) out[0] = narrow<T>(sum * A(factor));
+  if (gridDim.x == 1) out[0] = narrow<U>(sum * A(factor));
   else parts[blockIdx.x] = sum;
 }
 
 // Each row of `columns` elements.
-KERNEL sum_rows(u64 rows, u64 columns, u32 wide, double factor, T *out, VIEW x) {
+KERNEL sum_rows(u64 rows, u64 columns, u32 wide, double factor, U *out, VIEW x) {
   Row row(wide);
   if (row.index >= rows) return;
   A sum = row.reduce<Sum>(share(x, row.index * columns, (row.index + 1) * columns, row.lane, row.width));
-  if (row.lane == 0) out[row.index] = narrow<T>(sum * A(factor));
+  if (row.lane == 0) out[row.index] = narrow<U>(sum * A(factor));
 }
 
 // Each column, over rows: 32 columns and 32 rows at a time a block. Several blocks in y share the rows, and give a part each.
 // Elements of a column may be `inner` deep: [rows, columns, inner].
-KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, T *out, A *parts, VIEW x) {
+KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, U *out, A *parts, VIEW x) {
   __shared__ A tile[32][33];
   In<T> t(x);
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;
@@ -81,34 +81,34 @@ KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, T *out, A *p
   A sum = warp_reduce<Sum>(tile[threadIdx.x][threadIdx.y]);
   column = (u64)blockIdx.x * 32 + threadIdx.y;
   if (threadIdx.x != 0 || column >= columns) return;
-  if (gridDim.y == 1) out[column] = narrow<T>(sum * A(factor));
+  if (gridDim.y == 1) out[column] = narrow<U>(sum * A(factor));
   else parts[blockIdx.y * columns + column] = sum;
 }
 
 // Adds up `count` parts of each of `columns` results.
-KERNEL sum_parts(u64 count, u64 columns, double factor, T *out, const A *parts) {
+KERNEL sum_parts(u64 count, u64 columns, double factor, U *out, const A *parts) {
   for (u64 c = thread_index(); c < columns; c += thread_count()) {
     A sum = A(0);
     for (u64 i = 0; i < count; i++) sum += parts[i * columns + c];
-    out[c] = narrow<T>(sum * A(factor));
+    out[c] = narrow<U>(sum * A(factor));
   }
 }
 
 // The same where there is one result: a block adds up all parts.
-KERNEL sum_parts_of_one(u64 count, double factor, T *out, const A *parts) {
+KERNEL sum_parts_of_one(u64 count, double factor, U *out, const A *parts) {
   A sum = A(0);
   for (u64 i = threadIdx.x; i < count; i += blockDim.x) sum += parts[i];
   sum = block_reduce<Sum>(sum);
-  if (threadIdx.x == 0) out[0] = narrow<T>(sum * A(factor));
+  if (threadIdx.x == 0) out[0] = narrow<U>(sum * A(factor));
 }
 
 // Any other shape: `kept` says where the elements of each result begin, `reduced` which they are from there. A warp a result.
-KERNEL sum_strided(u64 outputs, u64 inputs, double factor, T *out, VIEW kept, VIEW reduced) {
+KERNEL sum_strided(u64 outputs, u64 inputs, double factor, U *out, VIEW kept, VIEW reduced) {
   Row row(0);
   if (row.index >= outputs) return;
   const T *p = reinterpret_cast<const T *>(kept.address) + offset(kept, row.index);
   A sum = A(0);
   for (u64 i = row.lane; i < inputs; i += 32) sum += widen(p[offset(reduced, i)]);
   sum = row.reduce<Sum>(sum);
-  if (row.lane == 0) out[row.index] = narrow<T>(sum * A(factor));
+  if (row.lane == 0) out[row.index] = narrow<U>(sum * A(factor));
 }

@@ -2,7 +2,7 @@
 
 use crate::device::Operand;
 use crate::device::cuda::{Arg, Cuda, Grid, Kernel, Source, View};
-use crate::meta::{Shape, TensorMeta};
+use crate::meta::{DType, Shape, TensorMeta};
 
 static SOURCE: Source = Source { name: "sum", text: include_str!("sum.cu") };
 
@@ -15,7 +15,7 @@ pub(in crate::exec) struct Room {
 
 /// `out = factor * sum of x` over the dimensions that `reduced` marks; `out` is contiguous.
 pub(in crate::exec) fn sum(cuda: &Cuda, x: Operand<'_>, reduced: &[bool], factor: f64, out: Operand<'_>, room: Option<Room>) {
-    let call = Call { cuda, x: View::of(x), factor, out, room };
+    let call = Call { cuda, x: View::of(x), types: [x.meta.dtype, out.meta.dtype], factor, out, room };
     let runs = runs(&x.meta.shape, reduced);
     match runs[..] {
         _ if out.meta.numel() == 0 => {}
@@ -44,6 +44,7 @@ fn runs(shape: &Shape, reduced: &[bool]) -> Vec<(u64, bool)> {
 struct Call<'a> {
     cuda: &'a Cuda,
     x: View,
+    types: [DType; 2],
     factor: f64,
     out: Operand<'a>,
     room: Option<Room>,
@@ -51,13 +52,13 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn launch(&self, entry: &'static str, grid: Grid, args: &[Arg<'_>]) {
-        self.cuda.launch(Kernel { source: &SOURCE, entry, types: &[self.out.meta.dtype] }, grid, args);
+        self.cuda.launch(Kernel { source: &SOURCE, entry, types: &self.types }, grid, args);
     }
 
     /// How many parts of `results` sums there is room for, at most `wanted`.
     fn parts(&self, results: u64, wanted: u64) -> (u32, u64) {
         let room = self.room.unwrap_or(Room { address: 0, bytes: 0 });
-        let fit = room.bytes / (results * self.out.meta.dtype.accumulator().bytes());
+        let fit = room.bytes / (results * self.types[0].accumulator().bytes());
         let parts = fit.min(wanted).min(4096) as u32;
         if parts > 1 { (parts, room.address) } else { (1, 0) }
     }
@@ -74,7 +75,7 @@ impl Call<'_> {
     }
 
     fn rows(&self, rows: u64, columns: u64) {
-        let kernel = Kernel { source: &SOURCE, entry: "sum_rows", types: &[self.out.meta.dtype] };
+        let kernel = Kernel { source: &SOURCE, entry: "sum_rows", types: &self.types };
         self.cuda.rows(kernel, rows, columns, &[Arg::from(self.factor), self.out.into(), Arg::from(&self.x)]);
     }
 

@@ -2,7 +2,7 @@
 
 use super::rule::AddScalar;
 use crate::device::host::map;
-use crate::exec::{Exec, Result};
+use crate::exec::{Exec, Result, cuda};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
@@ -13,6 +13,7 @@ impl OpKernel for AddScalar {
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         exec.on_host(|host| map!(host, (value = self.value), [inputs[0]] => [inputs[0]], |x| [x + value]));
+        exec.on_cuda(|gpu| cuda::add_scalar(gpu, inputs[0].operand(), self.value, inputs[0].operand()));
         Ok(Forward::plain(inputs[0].clone()))
     }
 

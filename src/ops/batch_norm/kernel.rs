@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::kernel_cuda::Parts;
 use super::rule::BatchNorm;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
@@ -28,15 +29,20 @@ impl Split {
         Self { blocks: (channels.div_ceil(width), if tall < 8 { 1 } else { tall }) }
     }
 
-    /// Scratch of a reduction to this many figures a channel: what is taken last comes first, to be given back first.
-    fn scratch(&self, exec: &Exec, figures: u64, channels: u64, accumulator: u64) -> Result<Option<(Storage, Storage)>> {
+    /// Scratch of a reduction to a pair of figures a channel, in the order of its allocation.
+    fn scratch(&self, exec: &Exec, channels: u64, accumulator: u64) -> Result<Option<(Storage, Storage)>> {
         let (wide, tall) = self.blocks;
         if tall <= 1 {
             return Ok(None);
         }
-        let staging = exec.scratch(figures * channels * tall * accumulator)?;
+        let staging = exec.scratch(4 * channels * tall * accumulator)?;
         let semaphores = exec.scratch(4 * wide)?;
         Ok(Some((semaphores, staging)))
+    }
+
+    /// How many blocks share the rows, and where they leave their parts; one, and nowhere, without scratch.
+    fn parts(&self, scratch: Option<&(Storage, Storage)>) -> Parts {
+        scratch.map_or(Parts { count: 1, address: 0 }, |(_, staging)| Parts { count: self.blocks.1 as u32, address: staging.address() })
     }
 }
 
@@ -79,13 +85,24 @@ impl OpKernel for BatchNorm {
         let path = self.path(x, weight);
         if !self.training && matches!(path, Path::Cudnn) {
             exec.on_host(|host| self.evaluate_on_host(host, inputs, &out));
+            exec.on_cuda(|gpu| self.evaluate_on_cuda(gpu, inputs, &out));
             return Ok(Forward::plain(out));
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        if self.training && matches!(path, Path::Matrix) {
-            let _scratch = Split::of(x.shape.rows(), weight.numel()).scratch(exec, 4, weight.numel(), mean.dtype().bytes())?;
-        }
+        let split = Split::of(x.shape.rows(), weight.numel());
+        let scratch = match path {
+            Path::Matrix if self.training => split.scratch(exec, weight.numel(), mean.dtype().bytes())?,
+            _ => None,
+        };
+        exec.on_cuda(|gpu| {
+            if self.training {
+                self.train_on_cuda(gpu, inputs, &out, [&mean, &invstd], split.parts(scratch.as_ref()));
+            } else {
+                self.evaluate_on_cuda(gpu, inputs, &out);
+            }
+        });
+        drop(scratch);
         exec.on_host(|host| {
             if self.training {
                 self.train_on_host(host, inputs, &out, &mean, &invstd);
@@ -100,37 +117,22 @@ impl OpKernel for BatchNorm {
         let (x, weight) = (&at.inputs[0], &at.inputs[1]);
         let new = |i: usize| if at.needs[i] { exec.empty(at.inputs[i].clone()).map(Some) } else { Ok(None) };
         let mut gradients = vec![None; at.inputs.len()];
-        let (mut _contiguous, mut _unwanted) = (None, None);
-        match self.path(x, weight) {
-            Path::Matrix => {
-                // The kernels for channels last need both tensors so; others spare the sums that only the input's gradient needs.
-                let channels_last = at.grad().meta().is_contiguous();
-                let statistics = Rc::new(channel_statistics(x, weight));
-                let sum = || if channels_last || at.needs[0] { exec.empty(Rc::clone(&statistics)).map(Some) } else { Ok(None) };
-                let (_sum_dy, _sum_dy_xmu) = (sum()?, sum()?);
-                (gradients[1], gradients[2]) = (new(1)?, new(2)?);
-                if channels_last {
-                    let split = Split::of(x.shape.rows(), weight.numel());
-                    drop(split.scratch(exec, 2, weight.numel(), statistics.dtype.bytes())?);
-                }
-                gradients[0] = new(0)?;
+        if let Path::Matrix = self.path(x, weight) {
+            let statistics = Rc::new(channel_statistics(x, weight));
+            let sum_dy = exec.empty(Rc::clone(&statistics))?;
+            let sum_dy_xmu = exec.empty(Rc::clone(&statistics))?;
+            (gradients[1], gradients[2]) = (new(1)?, new(2)?);
+            let split = Split::of(x.shape.rows(), weight.numel());
+            let scratch = split.scratch(exec, weight.numel(), statistics.dtype.bytes())?;
+            exec.on_cuda(|gpu| self.sum_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu], split.parts(scratch.as_ref())));
+            drop(scratch);
+            gradients[0] = new(0)?;
+            exec.on_cuda(|gpu| self.backward_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu]));
+        } else {
+            for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
+                *gradient = new(i)?;
             }
-            Path::Planes => {
-                for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
-                    *gradient = new(i)?;
-                }
-            }
-            Path::Cudnn => {
-                _contiguous = Some(exec.contiguous(at.grad())?);
-                // The gradient of the input is computed whether it is wanted or not.
-                let of_input = exec.empty(at.input())?;
-                if at.needs[0] {
-                    gradients[0] = Some(of_input);
-                } else {
-                    _unwanted = Some(of_input);
-                }
-                (gradients[1], gradients[2]) = (new(1)?, new(2)?);
-            }
+            exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));
         }
         exec.on_host(|host| self.backward_on_host(host, at, &gradients));
         Ok(gradients)

@@ -2,8 +2,9 @@
 //! nothing is dropped.
 
 use super::rule::Dropout;
+use crate::device::cuda::{Arg, Kernel, Source, View};
 use crate::device::host::{Philox, map};
-use crate::exec::{Exec, Result, Stream};
+use crate::exec::{Exec, Result, Stream, cuda};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
@@ -17,6 +18,8 @@ impl Dropout {
         self.training && self.p >= 1.0
     }
 }
+
+static SOURCE: Source = Source { name: "dropout", text: include_str!("kernel.cu") };
 
 impl OpKernel for Dropout {
     fn identity(&self, _inputs: &[&Tensor]) -> Identity {
@@ -46,6 +49,7 @@ impl OpKernel for Dropout {
         if self.drops_all() {
             let out = if self.inplace { x.clone() } else { exec.empty_like(x)? };
             exec.on_host(|host| map!(host, [x] => [out], |x| [x * 0.0]));
+            exec.on_cuda(|gpu| cuda::scale(gpu, x.operand(), 0.0, out.operand()));
             return Ok(Forward::plain(out));
         }
         let keep = 1.0 - self.p;
@@ -58,6 +62,14 @@ impl OpKernel for Dropout {
                 map!(host, (scale = 1.0 / keep), [noise] => [noise], |kept| [kept * scale]);
                 map!(host, [x, noise] => [x], |x, noise| [x * noise]);
             });
+            exec.on_cuda(|gpu| {
+                let turns = noise.meta().numel().div_ceil(4);
+                let kernel = Kernel { source: &SOURCE, entry: "dropout_noise", types: &[x.dtype()] };
+                let args =
+                    [noise.meta().numel().into(), noise.operand().into(), keep.into(), (1.0 / keep).into(), seed.into(), number.into()];
+                gpu.launch(kernel, gpu.full(turns), &args);
+                cuda::mul(gpu, x.operand(), noise.operand(), x.operand());
+            });
             return Ok(Forward::saving(x.clone(), [noise]));
         }
         let mask = exec.empty(x.meta().with_dtype(DType::Bool))?;
@@ -65,6 +77,13 @@ impl OpKernel for Dropout {
         exec.on_host(|host| {
             host.bernoulli(mask.operand(), keep, philox);
             map!(host, (scale = 1.0 / keep), [x, mask] => [out], |x, kept| [x * kept * scale]);
+        });
+        exec.on_cuda(|gpu| {
+            let kernel = Kernel { source: &SOURCE, entry: "dropout_forward", types: &[x.dtype()] };
+            let (n, to, from) = (out.meta().numel(), View::of(out.operand()), View::of(x.operand()));
+            let random = [keep.into(), (1.0 / keep).into(), seed.into(), number.into()];
+            let args = [&[Arg::from(n), (&to).into(), mask.operand().into(), (&from).into()], &random[..]].concat();
+            gpu.launch(kernel, gpu.full(n.div_ceil(4)), &args);
         });
         Ok(Forward::saving(out, [mask]))
     }
@@ -75,6 +94,15 @@ impl OpKernel for Dropout {
             // A mask of ones where elements were kept, noise that is scaled already, or the one zero.
             let scale = if at.saved(0).dtype() == DType::Bool { 1.0 / (1.0 - self.p) } else { 1.0 };
             map!(host, (scale = scale), [at.grad(), at.saved(0)] => [out], |grad, noise| [grad * noise * scale]);
+        });
+        exec.on_cuda(|gpu| {
+            let noise = at.saved(0).operand().spread(out.shape());
+            if at.saved(0).dtype() == DType::Bool {
+                let scale = 1.0 / (1.0 - self.p);
+                gpu.map(&SOURCE, "dropout_backward", out.operand(), [at.grad().operand(), noise.operand()], &[scale.into()]);
+            } else {
+                cuda::mul(gpu, at.grad().operand(), noise.operand(), out.operand());
+            }
         });
         Ok(vec![Some(out)])
     }

@@ -3,6 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 use super::rule::Gelu;
+use crate::device::cuda::Source;
 use crate::device::host::{Real, map};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
@@ -14,6 +15,8 @@ const BETA: f64 = SQRT_2 * FRAC_2_SQRT_PI * 0.5;
 const KAPPA: f64 = 0.044715;
 /// 1/√(2π): the normal density at 0.
 const DENSITY: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5;
+
+static SOURCE: Source = Source { name: "gelu", text: include_str!("kernel.cu") };
 
 impl OpKernel for Gelu {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
@@ -28,6 +31,10 @@ impl OpKernel for Gelu {
             } else {
                 map!(host, (root = FRAC_1_SQRT_2), [inputs[0]] => [out], |x| [0.5 * x * (1.0 + (x * root).error_function())]);
             }
+        });
+        exec.on_cuda(|gpu| {
+            let entry = if self.tanh { "gelu_tanh_forward" } else { "gelu_none_forward" };
+            gpu.map(&SOURCE, entry, out.operand(), [inputs[0].operand()], &[]);
         });
         Ok(Forward::plain(out))
     }
@@ -47,6 +54,10 @@ impl OpKernel for Gelu {
                     grad * (distribution + x * scale * (-0.5 * x * x).exp())
                 }]);
             }
+        });
+        exec.on_cuda(|gpu| {
+            let entry = if self.tanh { "gelu_tanh_backward" } else { "gelu_none_backward" };
+            gpu.map(&SOURCE, entry, out.operand(), [at.grad().operand(), at.saved(0).operand()], &[]);
         });
         Ok(vec![Some(out)])
     }

@@ -2,11 +2,12 @@
 
 use super::rule::LayerNorm;
 use crate::device::Operand;
+use crate::device::cuda::{Arg, Kernel, Source, View};
 use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::{Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{allocate_gradients, row_statistics};
+use crate::ops::row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
 use crate::tensor::Tensor;
 
 fn layer_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, bias: Option<Operand<'_>>, outputs: [Operand<'_>; 3]) {
@@ -55,6 +56,8 @@ fn layer_norm_backward<R: Real>(
     }
 }
 
+static SOURCE: Source = Source { name: "layer_norm", text: include_str!("kernel.cu") };
+
 impl OpKernel for LayerNorm {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
@@ -70,18 +73,37 @@ impl OpKernel for LayerNorm {
             let outputs = [out.operand(), mean.operand(), rstd.operand()];
             with_real!([x], R => layer_norm::<R>(host, self.eps, x.operand(), inputs[1].operand(), bias, outputs));
         });
+        exec.on_cuda(|gpu| {
+            let kernel = Kernel { source: &SOURCE, entry: "layer_norm_forward", types: &[x.dtype()] };
+            let (view, bias) = (View::of(x.operand()), inputs.get(2).map_or(Arg::from(0u64), |b| b.operand().into()));
+            let [y, mean, rstd, weight] = [&out, &mean, &rstd, inputs[1]].map(|t| Arg::from(t.operand()));
+            gpu.rows(kernel, x.shape().rows(), x.shape().last(), &[self.eps.into(), y, mean, rstd, (&view).into(), weight, bias]);
+        });
         Ok(Forward::saving(out, [mean, rstd]))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let (grad, gradients) = allocate_gradients(exec, at)?;
+        let mut gradients = allocate_gradients(exec, at)?;
+        let grad = exec.contiguous(at.grad())?;
+        let (mean, rstd) = (at.saved(at.inputs.len()), at.saved(at.inputs.len() + 1));
+        sum_parameters(exec, at, &Rows { grad: &grad, x: at.saved(0), mean: Some(mean), rstd }, &mut gradients[1..])?;
+        let (x, parameters) = (&gradients[0], &gradients[1..]);
         exec.on_host(|host| {
             let (mean, rstd) = (at.saved(at.inputs.len()).operand(), at.saved(at.inputs.len() + 1).operand());
             let saved = [at.saved(0).operand(), at.saved(1).operand(), mean, rstd];
-            let mut gradients = gradients.iter().map(|g| g.as_ref().map(Tensor::operand));
-            let gradients = [gradients.next().flatten(), gradients.next().flatten(), gradients.next().flatten()];
+            let mut gradients = parameters.iter().map(|g| g.as_ref().map(Tensor::operand));
+            let gradients = [x.as_ref().map(Tensor::operand), gradients.next().flatten(), gradients.next().flatten()];
             with_real!([grad], R => layer_norm_backward::<R>(host, grad.operand(), saved, gradients));
         });
+        if let Some(out) = x {
+            exec.on_cuda(|gpu| {
+                let kernel = Kernel { source: &SOURCE, entry: "layer_norm_backward", types: &[out.dtype()] };
+                let view = View::of(at.saved(0).operand());
+                let [y, grad, weight] = [out, &grad, at.saved(1)].map(|t| Arg::from(t.operand()));
+                let [mean, rstd] = [0, 1].map(|i| Arg::from(at.saved(at.inputs.len() + i).operand()));
+                gpu.rows(kernel, out.shape().rows(), out.shape().last(), &[y, grad, (&view).into(), weight, mean, rstd]);
+            });
+        }
         Ok(gradients)
     }
 }

@@ -5,6 +5,7 @@ use crate::device::Operand;
 use crate::device::host::{Host, Real, Row, maximum, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::ops::softmax::kernel::{cuda_backward, cuda_forward};
 use crate::tensor::Tensor;
 
 fn log_softmax<R: Real>(host: &Host, x: Operand<'_>, out: Operand<'_>) {
@@ -28,6 +29,7 @@ impl OpKernel for LogSoftmax {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let (x, out) = (inputs[0], exec.empty_like(inputs[0])?);
         exec.on_host(|host| with_real!([x, out], R => log_softmax::<R>(host, x.operand(), out.operand())));
+        exec.on_cuda(|gpu| cuda_forward(gpu, "log_softmax_forward", x.operand(), out.operand()));
         Ok(Forward::saving_output(out))
     }
 
@@ -38,6 +40,7 @@ impl OpKernel for LogSoftmax {
             let operands = [at.saved(0).operand(), grad.operand(), grad_input.operand()];
             with_real!([at.saved(0)], R => log_softmax_backward::<R>(host, operands));
         });
+        exec.on_cuda(|gpu| cuda_backward(gpu, "log_softmax_backward", grad.operand(), at.saved(0).operand(), grad_input.operand()));
         Ok(vec![Some(grad_input)])
     }
 }

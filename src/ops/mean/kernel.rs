@@ -2,7 +2,7 @@
 
 use super::rule::Mean;
 use crate::device::host::map;
-use crate::exec::{Combine, Exec, Result};
+use crate::exec::{Combine, Exec, Result, cuda};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
@@ -16,6 +16,10 @@ impl OpKernel for Mean {
         exec.on_host(|host| {
             let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
             map!(host, (share = share), [at.grad()] => [out], |grad| [grad * share]);
+        });
+        exec.on_cuda(|gpu| {
+            let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
+            cuda::scale(gpu, at.grad().operand().spread(out.shape()).operand(), share, out.operand());
         });
         Ok(vec![Some(out)])
     }

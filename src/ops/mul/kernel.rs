@@ -2,7 +2,7 @@
 
 use super::rule::Mul;
 use crate::device::host::map;
-use crate::exec::{Exec, Result};
+use crate::exec::{Exec, Result, cuda};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
@@ -14,6 +14,7 @@ impl OpKernel for Mul {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = exec.empty_over(inputs[0], inputs[1])?;
         exec.on_host(|host| map!(host, [inputs[0], inputs[1]] => [out], |left, right| [left * right]));
+        exec.on_cuda(|gpu| cuda::mul(gpu, inputs[0].operand(), inputs[1].operand(), out.operand()));
         Ok(Forward::plain(out))
     }
 
@@ -22,6 +23,7 @@ impl OpKernel for Mul {
         let product = |with: &Tensor| -> Result<Tensor> {
             let out = exec.empty_like(at.grad())?;
             exec.on_host(|host| map!(host, [with, at.grad()] => [out], |with, grad| [grad * with]));
+            exec.on_cuda(|gpu| cuda::mul(gpu, at.grad().operand(), with.operand(), out.operand()));
             Ok(out)
         };
         let right = if at.needs[1] { Some(product(at.saved(0))?) } else { None };

@@ -10,11 +10,12 @@ __device__ __forceinline__ bool counts(i64 target, u64 columns) {
 }
 
 // One block.
-KERNEL nll_loss_forward(u64 rows, u64 columns, T *out, T *total_weight, const T *x, const i64 *target) {
+KERNEL nll_loss_forward(u64 rows, u64 columns, T *out, T *total_weight, VIEW input, const i64 *target) {
+  In<T> x(input);
   A sum = A(0), weight = A(0);
   for (u64 i = threadIdx.x; i < rows; i += blockDim.x) {
     if (!counts(target[i], columns)) continue;
-    sum -= widen(x[i * columns + target[i]]);
+    sum -= widen(x.at(i * columns + target[i]));
     weight += A(1);
   }
   sum = block_reduce<Sum>(sum);

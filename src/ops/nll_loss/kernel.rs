@@ -2,6 +2,7 @@
 
 use super::rule::NllLoss;
 use crate::device::Operand;
+use crate::device::cuda::{Grid, Kernel, Source, View};
 use crate::device::host::{Host, Real, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::TensorMeta;
@@ -40,6 +41,8 @@ fn class(target: i64, classes: usize) -> usize {
     usize::try_from(target).ok().filter(|&t| t < classes).expect("a target is one of the classes")
 }
 
+static SOURCE: Source = Source { name: "nll_loss", text: include_str!("kernel.cu") };
+
 impl OpKernel for NllLoss {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(inputs[0].clone()), Some(inputs[1].clone())])
@@ -49,6 +52,13 @@ impl OpKernel for NllLoss {
         let out = exec.empty(TensorMeta::scalar(inputs[0].dtype()))?;
         let total_weight = exec.empty(out.shared_meta())?;
         exec.on_host(|host| with_real!([out], R => nll_loss::<R>(host, inputs[0].operand(), inputs[1].operand(), [out.operand(), total_weight.operand()])));
+        exec.on_cuda(|gpu| {
+            let kernel = Kernel { source: &SOURCE, entry: "nll_loss_forward", types: &[out.dtype()] };
+            let (rows, columns) = (inputs[0].shape().rows(), inputs[0].shape().last());
+            let (x, target) = (View::of(inputs[0].operand()), inputs[1].operand());
+            let args = [rows.into(), columns.into(), out.operand().into(), total_weight.operand().into(), (&x).into(), target.into()];
+            gpu.launch(kernel, Grid::line(1, 512), &args);
+        });
         Ok(Forward::saving(out, [total_weight]))
     }
 
@@ -57,6 +67,11 @@ impl OpKernel for NllLoss {
         exec.on_host(|host| {
             let scalars = [at.grad().operand(), at.saved(2).operand()];
             with_real!([out], R => nll_loss_backward::<R>(host, scalars, at.saved(1).operand(), out.operand()));
+        });
+        exec.on_cuda(|gpu| {
+            let kernel = Kernel { source: &SOURCE, entry: "nll_loss_backward", types: &[out.dtype()] };
+            let args = [&out, at.grad(), at.saved(1), at.saved(2)].map(|t| t.operand().into());
+            gpu.rows(kernel, out.shape().rows(), out.shape().last(), &args);
         });
         Ok(vec![Some(out), None])
     }

@@ -2,10 +2,11 @@
 
 use super::rule::RmsNorm;
 use crate::device::Operand;
+use crate::device::cuda::{Arg, Kernel, Source, View};
 use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{allocate_gradients, row_statistics};
+use crate::ops::row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
 use crate::tensor::Tensor;
 
 fn rms_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, outputs: [Operand<'_>; 2]) {
@@ -43,6 +44,8 @@ fn rms_norm_backward<R: Real>(
     }
 }
 
+static SOURCE: Source = Source { name: "rms_norm", text: include_str!("kernel.cu") };
+
 impl OpKernel for RmsNorm {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
@@ -56,16 +59,33 @@ impl OpKernel for RmsNorm {
             let outputs = [out.operand(), rstd.operand()];
             with_real!([x], R => rms_norm::<R>(host, self.eps, x.operand(), inputs[1].operand(), outputs));
         });
+        exec.on_cuda(|gpu| {
+            let kernel = Kernel { source: &SOURCE, entry: "rms_norm_forward", types: &[x.dtype()] };
+            let view = View::of(x.operand());
+            let [y, rstd, weight] = [&out, &rstd, inputs[1]].map(|t| Arg::from(t.operand()));
+            gpu.rows(kernel, x.shape().rows(), x.shape().last(), &[self.eps.into(), y, rstd, (&view).into(), weight]);
+        });
         Ok(Forward::saving(out, [rstd]))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let (grad, gradients) = allocate_gradients(exec, at)?;
+        let mut gradients = allocate_gradients(exec, at)?;
+        let grad = exec.contiguous(at.grad())?;
+        sum_parameters(exec, at, &Rows { grad: &grad, x: at.saved(0), mean: None, rstd: at.saved(2) }, &mut gradients[1..])?;
+        let (x, parameters) = (&gradients[0], &gradients[1..]);
         exec.on_host(|host| {
             let saved = [at.saved(0).operand(), at.saved(1).operand(), at.saved(2).operand()];
-            let gradients = [gradients[0].as_ref().map(Tensor::operand), gradients[1].as_ref().map(Tensor::operand)];
+            let gradients = [x.as_ref().map(Tensor::operand), parameters[0].as_ref().map(Tensor::operand)];
             with_real!([grad], R => rms_norm_backward::<R>(host, grad.operand(), saved, gradients));
         });
+        if let Some(out) = x {
+            exec.on_cuda(|gpu| {
+                let kernel = Kernel { source: &SOURCE, entry: "rms_norm_backward", types: &[out.dtype()] };
+                let view = View::of(at.saved(0).operand());
+                let [y, grad, weight, rstd] = [out, &grad, at.saved(1), at.saved(2)].map(|t| Arg::from(t.operand()));
+                gpu.rows(kernel, out.shape().rows(), out.shape().last(), &[y, grad, (&view).into(), weight, rstd]);
+            });
+        }
         Ok(gradients)
     }
 }

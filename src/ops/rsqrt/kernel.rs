@@ -1,15 +1,19 @@
 //! `rsqrt` keeps its output. Backward computes `-0.5 * grad * result.pow(3)` as written, a tensor for each step.
 
 use super::rule::Rsqrt;
+use crate::device::cuda::Source;
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
+static SOURCE: Source = Source { name: "rsqrt", text: include_str!("kernel.cu") };
+
 impl OpKernel for Rsqrt {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = exec.empty_like(inputs[0])?;
         exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [1.0 / x.sqrt()]));
+        exec.on_cuda(|gpu| gpu.map(&SOURCE, "rsqrt_forward", out.operand(), [inputs[0].operand()], &[]));
         Ok(Forward::saving_output(out))
     }
 
@@ -18,6 +22,7 @@ impl OpKernel for Rsqrt {
         let _cubed = exec.empty(at.input())?;
         let out = exec.empty(at.input())?;
         exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |y, grad| [-0.5 * grad * (y * y * y)]));
+        exec.on_cuda(|gpu| gpu.map(&SOURCE, "rsqrt_backward", out.operand(), [at.grad().operand(), at.saved(0).operand()], &[]));
         Ok(vec![Some(out)])
     }
 }

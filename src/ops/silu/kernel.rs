@@ -1,10 +1,13 @@
 //! `silu` keeps its input; in place it keeps a copy, made before the values are replaced.
 
 use super::rule::Silu;
+use crate::device::cuda::Source;
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
+
+static SOURCE: Source = Source { name: "silu", text: include_str!("kernel.cu") };
 
 impl OpKernel for Silu {
     fn identity(&self, _inputs: &[&Tensor]) -> Identity {
@@ -19,6 +22,7 @@ impl OpKernel for Silu {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let out = if self.inplace { inputs[0].clone() } else { exec.empty_like(inputs[0])? };
         exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [x / (1.0 + (-x).exp())]));
+        exec.on_cuda(|gpu| gpu.map(&SOURCE, "silu_forward", out.operand(), [inputs[0].operand()], &[]));
         Ok(Forward::plain(out))
     }
 
@@ -30,6 +34,7 @@ impl OpKernel for Silu {
                 grad * sigmoid * (1.0 + x * (1.0 - sigmoid))
             }])
         });
+        exec.on_cuda(|gpu| gpu.map(&SOURCE, "silu_backward", out.operand(), [at.grad().operand(), at.saved(0).operand()], &[]));
         Ok(vec![Some(out)])
     }
 }

@@ -2,6 +2,7 @@
 
 use super::rule::Softmax;
 use crate::device::Operand;
+use crate::device::cuda::{Cuda, Kernel, Source, View};
 use crate::device::host::{Host, Real, Row, maximum, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::DType;
@@ -26,12 +27,27 @@ fn softmax_backward<R: Real>(host: &Host, [y, grad, out]: [Operand<'_>; 3]) {
     });
 }
 
+static SOURCE: Source = Source { name: "softmax", text: include_str!("kernel.cu") };
+
+/// Rows of `x` to rows of `out`.
+pub(in crate::ops) fn cuda_forward(cuda: &Cuda, entry: &'static str, x: Operand<'_>, out: Operand<'_>) {
+    let kernel = Kernel { source: &SOURCE, entry, types: &[x.meta.dtype, out.meta.dtype] };
+    cuda.rows(kernel, out.meta.shape.rows(), out.meta.shape.last(), &[out.into(), (&View::of(x)).into()]);
+}
+
+/// Rows of the gradient and of the result to rows of the input's gradient.
+pub(in crate::ops) fn cuda_backward(cuda: &Cuda, entry: &'static str, grad: Operand<'_>, result: Operand<'_>, out: Operand<'_>) {
+    let kernel = Kernel { source: &SOURCE, entry, types: &[out.meta.dtype, result.meta.dtype] };
+    cuda.rows(kernel, out.meta.shape.rows(), out.meta.shape.last(), &[out.into(), (&View::of(grad)).into(), result.into()]);
+}
+
 impl OpKernel for Softmax {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let x = inputs[0];
         let dtype = if self.to_f32 { DType::F32 } else { x.dtype() };
         let out = exec.empty(x.meta().with_dtype(dtype))?;
         exec.on_host(|host| with_real!([x, out], R => softmax::<R>(host, x.operand(), out.operand())));
+        exec.on_cuda(|gpu| cuda_forward(gpu, "softmax_forward", x.operand(), out.operand()));
         Ok(Forward::saving_output(out))
     }
 
@@ -42,6 +58,7 @@ impl OpKernel for Softmax {
             let operands = [at.saved(0).operand(), at.grad().operand(), grad_input.operand()];
             with_real!([at.saved(0)], R => softmax_backward::<R>(host, operands));
         });
+        exec.on_cuda(|gpu| cuda_backward(gpu, "softmax_backward", at.grad().operand(), at.saved(0).operand(), grad_input.operand()));
         Ok(vec![Some(grad_input)])
     }
 }

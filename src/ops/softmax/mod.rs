@@ -1,4 +1,4 @@
 //! `softmax`: Softmax over the last dimension.
 
-mod kernel;
+pub(super) mod kernel;
 pub mod rule;

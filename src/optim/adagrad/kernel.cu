@@ -14,4 +14,6 @@ struct Update {
   }
 };
 
-KERNEL adagrad(LISTS(3) lists, double lr, double eps) { lists.each<T, 3>(lists.tensor(), Update{A(lr), A(eps)}); }
+struct Settings { double lr, eps; };
+
+KERNEL adagrad(LISTS(3) lists, const __grid_constant__ Settings s) { lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.eps)}); }

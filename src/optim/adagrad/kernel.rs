@@ -1,10 +1,16 @@
 //! Adagrad by deed (`torch/optim/adagrad.py`). Its state is there from the constructor on.
 
+use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
+use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Adagrad, Implementation};
 use crate::tensor::Tensor;
+
+/// PyTorch's `eps`.
+const EPS: f64 = 1e-10;
+
+static SOURCE: Source = Source { name: "adagrad", text: include_str!("kernel.cu") };
 
 /// Adagrad with its sums of squares.
 pub(in crate::optim) struct Stepper {
@@ -21,11 +27,19 @@ impl Stepper {
     fn update(&self, host: &Host, trained: &[Trained]) {
         for (t, sum) in trained.iter().zip(&self.sums) {
             let (p, Some(grad)) = (&t.parameter, &t.grad) else { continue };
-            map!(host, (lr = self.adagrad.lr, eps = 1e-10), [grad, p, sum] => [p, sum], |grad, p, sum| {
+            map!(host, (lr = self.adagrad.lr, eps = EPS), [grad, p, sum] => [p, sum], |grad, p, sum| {
                 let sum = sum + grad * grad;
                 [p - lr * grad / (sum.sqrt() + eps), sum]
             });
         }
+    }
+
+    fn update_on_cuda(&self, cuda: &Cuda, trained: &[Trained]) {
+        let entries = trained.iter().zip(&self.sums).filter_map(|(t, sum)| {
+            let addresses = [address(Some(&t.parameter)), address(Some(t.grad.as_ref()?)), address(Some(sum))];
+            Some((t.parameter.dtype(), 0, Entry { addresses, elements: t.parameter.meta().numel() }))
+        });
+        launch(cuda, &SOURCE, "adagrad", entries, |_| bytemuck::bytes_of(&[self.adagrad.lr, EPS]).to_vec(), &[]);
     }
 
     fn updated<'a>(&'a self, trained: &'a [Trained]) -> impl Iterator<Item = (&'a Tensor, &'a Tensor)> {
@@ -51,6 +65,7 @@ impl kernel::Stepper for Stepper {
             }
         }
         exec.on_host(|host| self.update(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
         Ok(())
     }
 }

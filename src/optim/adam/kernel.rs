@@ -1,15 +1,34 @@
 //! Adam and AdamW by deed (`torch/optim/adam.py`).
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::device::Operand;
+use crate::device::cuda::{Cuda, Entry, Kernel, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, state_like, step_counter, temporaries};
+use crate::meta::DType;
+use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, step_counter, temporaries};
 use crate::optim::{Adam, Implementation};
 use crate::tensor::Tensor;
 
 /// PyTorch's `betas` and `eps`.
 const BETAS: [f64; 2] = [0.9, 0.999];
 const EPS: f64 = 1e-8;
+
+static SOURCE: Source = Source { name: "adam", text: include_str!("kernel.cu") };
+
+/// As the kernel declares it.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Settings {
+    lr: f64,
+    betas: [f64; 2],
+    eps: f64,
+    weight_decay: f64,
+    step: f64,
+    decoupled: u32,
+    amsgrad: u32,
+}
 
 /// Adam with its moments.
 pub(in crate::optim) struct Stepper {
@@ -72,7 +91,7 @@ impl Stepper {
             let Some(state) = state else { continue };
             state.steps += 1;
             if let Some(step) = &state.step {
-                exec.fill(step, state.steps.into());
+                exec.on_host(|host| host.fill(step.operand(), state.steps.into()));
             }
         }
     }
@@ -83,6 +102,38 @@ impl Stepper {
                 with_real!([grad], R => update::<R>(host, self.adam, grad.operand(), t.parameter.operand(), state));
             }
         }
+    }
+
+    fn update_on_cuda(&self, cuda: &Cuda, trained: &[Trained], scaling: Option<&Scaling>) {
+        let fused = self.adam.implementation == Implementation::Fused;
+        let scaling = Scaling::arguments(scaling);
+        if fused {
+            let counters = self.updated(trained).map(|(s, _)| Entry { addresses: [address(s.step.as_ref())], elements: 1 });
+            let counters: Vec<_> = counters.collect();
+            cuda.many(Kernel { source: &SOURCE, entry: "adam_count", types: &[DType::F32] }, &counters, &[scaling[1]]);
+        }
+        let entries = trained.iter().zip(&self.state).filter_map(|(t, state)| {
+            let (p, grad, state) = (&t.parameter, t.grad.as_ref()?, state.as_ref()?);
+            let most = address(state.max_exp_avg_sq.as_ref());
+            let moments = [&state.exp_avg, &state.exp_avg_sq].map(|t| address(Some(t)));
+            let addresses = [address(Some(p)), address(Some(grad)), moments[0], moments[1], most, address(state.step.as_ref())];
+            // A fused optimizer counts on the device.
+            let steps = if fused { 0 } else { u64::from(state.steps.unsigned_abs()) };
+            Some((p.dtype(), steps, Entry { addresses, elements: p.meta().numel() }))
+        });
+        let settings = |steps: u64| {
+            let settings = Settings {
+                lr: self.adam.lr,
+                betas: BETAS,
+                eps: EPS,
+                weight_decay: self.adam.weight_decay,
+                step: steps as f64,
+                decoupled: self.adam.decoupled.into(),
+                amsgrad: self.adam.amsgrad.into(),
+            };
+            bytemuck::bytes_of(&settings).to_vec()
+        };
+        launch(cuda, &SOURCE, "adam", entries, settings, &scaling);
     }
 
     fn for_loop(&self, exec: &Exec, trained: &[Trained]) -> Result<()> {
@@ -151,6 +202,7 @@ impl kernel::Stepper for Stepper {
         if scaling.is_none_or(|s| s.unscale(exec, trained)) {
             self.count_step(exec, trained);
             exec.on_host(|host| self.update(host, trained));
+            exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
         }
         Ok(())
     }

@@ -1,15 +1,32 @@
 //! RMSprop by deed (`torch/optim/rmsprop.py`).
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::device::Operand;
+use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
+use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Implementation, RmsProp};
 use crate::tensor::Tensor;
 
 /// PyTorch's `alpha`, the weight of the old average.
 const ALPHA: f64 = 0.99;
 const EPS: f64 = 1e-8;
+
+static SOURCE: Source = Source { name: "rmsprop", text: include_str!("kernel.cu") };
+
+/// As the kernel declares it.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Settings {
+    lr: f64,
+    alpha: f64,
+    eps: f64,
+    momentum: f64,
+    has_momentum: u32,
+    centered: u32,
+}
 
 /// RMSprop with its averages.
 pub(in crate::optim) struct Stepper {
@@ -42,6 +59,19 @@ impl Stepper {
             }
         }
         Ok(())
+    }
+
+    fn update_on_cuda(&self, cuda: &Cuda, trained: &[Trained]) {
+        let entries = trained.iter().zip(&self.state).filter_map(|(t, state)| {
+            let (p, grad, state) = (&t.parameter, t.grad.as_ref()?, state.as_ref()?);
+            let kept = [state.momentum_buffer.as_ref(), state.grad_avg.as_ref()].map(address);
+            let addresses = [address(Some(p)), address(Some(grad)), address(Some(&state.square_avg)), kept[0], kept[1]];
+            Some((p.dtype(), 0, Entry { addresses, elements: p.meta().numel() }))
+        });
+        let RmsProp { lr, momentum, centered, .. } = self.rmsprop;
+        let has_momentum = (momentum > 0.0).into();
+        let settings = Settings { lr, alpha: ALPHA, eps: EPS, momentum, has_momentum, centered: centered.into() };
+        launch(cuda, &SOURCE, "rmsprop", entries, |_| bytemuck::bytes_of(&settings).to_vec(), &[]);
     }
 
     fn update(&self, host: &Host, trained: &[Trained]) {
@@ -101,6 +131,7 @@ impl kernel::Stepper for Stepper {
             }
         }
         exec.on_host(|host| self.update(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
         Ok(())
     }
 }

@@ -1,16 +1,15 @@
-// SGD: one launch for many tensors. Lists: parameter, gradient, momentum buffer (0: no momentum).
+// SGD: one launch for many tensors. Lists: parameter, gradient, momentum buffer (zeros at first; 0: none).
 
 typedef math_t<T> A;
 
 struct Settings {
   double lr, momentum, weight_decay;
-  // `first`: the buffers are new, and become the gradient.
-  u32 nesterov, first;
+  u32 nesterov, has_momentum;
 };
 
 struct Update {
   A lr, momentum, weight_decay;
-  bool nesterov, first;
+  bool nesterov, has_momentum;
   Scaling scaling;
 
   static __device__ __forceinline__ constexpr bool writes(u32 list) { return list != 1; }
@@ -18,8 +17,8 @@ struct Update {
   __device__ __forceinline__ void operator()(T (&v)[3]) const {
     A p = widen(v[0]), g = scaling.unscale(A(widen(v[1])));
     if (weight_decay != A(0)) g += weight_decay * p;
-    if (momentum != A(0)) {
-      A buffer = first ? g : momentum * A(widen(v[2])) + g;
+    if (has_momentum) {
+      A buffer = momentum * A(widen(v[2])) + g;
       v[2] = narrow<T>(buffer);
       g = nesterov ? g + momentum * buffer : buffer;
     }
@@ -30,5 +29,5 @@ struct Update {
 KERNEL sgd(LISTS(3) lists, const __grid_constant__ Settings s, const float *grad_scale, const float *found_inf) {
   Scaling scaling = {grad_scale, found_inf};
   if (scaling.skips()) return;
-  lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.momentum), A(s.weight_decay), s.nesterov != 0, s.first != 0, scaling});
+  lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.momentum), A(s.weight_decay), s.nesterov != 0, s.has_momentum != 0, scaling});
 }

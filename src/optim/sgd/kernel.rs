@@ -1,10 +1,26 @@
 //! SGD by deed (`torch/optim/sgd.py`).
 
+use bytemuck::{Pod, Zeroable};
+
+use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, state_like, temporaries};
+use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Implementation, Sgd};
 use crate::tensor::Tensor;
+
+static SOURCE: Source = Source { name: "sgd", text: include_str!("kernel.cu") };
+
+/// As the kernel declares it.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Settings {
+    lr: f64,
+    momentum: f64,
+    weight_decay: f64,
+    nesterov: u32,
+    has_momentum: u32,
+}
 
 /// SGD with its momentum buffers.
 pub(in crate::optim) struct Stepper {
@@ -76,6 +92,16 @@ impl Stepper {
         }
     }
 
+    fn update_on_cuda(&self, cuda: &Cuda, trained: &[Trained], scaling: Option<&Scaling>) {
+        let entries = trained.iter().zip(&self.buffers).filter_map(|(t, buffer)| {
+            let addresses = [address(Some(&t.parameter)), address(Some(t.grad.as_ref()?)), address(buffer.as_ref())];
+            Some((t.parameter.dtype(), 0, Entry { addresses, elements: t.parameter.meta().numel() }))
+        });
+        let Sgd { lr, momentum, nesterov, weight_decay, .. } = self.sgd;
+        let settings = Settings { lr, momentum, weight_decay, nesterov: nesterov.into(), has_momentum: self.has_momentum().into() };
+        launch(cuda, &SOURCE, "sgd", entries, |_| bytemuck::bytes_of(&settings).to_vec(), &Scaling::arguments(scaling));
+    }
+
     fn create_buffers(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         for (buffer, t) in self.buffers.iter_mut().zip(trained) {
             if buffer.is_none() && t.grad.is_some() {
@@ -95,6 +121,7 @@ impl kernel::Stepper for Stepper {
         }
         if scaling.is_none_or(|s| s.unscale(exec, trained)) {
             exec.on_host(|host| self.update(host, trained));
+            exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
         }
         Ok(())
     }

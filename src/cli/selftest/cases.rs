@@ -1,0 +1,192 @@
+//! The cases: for every registered operator at least one, with sizes that are odd, small, and large enough for every way its kernels go.
+
+use crate::meta::{DType, Shape};
+use crate::ops::Operator;
+use crate::ops::{
+    add::rule::Add, add_scalar::rule::AddScalar, batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits,
+    div_scalar::rule::DivScalar, dropout::rule::Dropout, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear,
+    log_softmax::rule::LogSoftmax, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
+    nll_loss::rule::NllLoss, relu::rule::Relu, rms_norm::rule::RmsNorm, rsqrt::rule::Rsqrt, sigmoid::rule::Sigmoid, silu::rule::Silu,
+    softmax::rule::Softmax, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, view::rule::View,
+};
+
+use super::codec::TYPES;
+use super::operators::{Case, From, Input, Kind, Step, Values};
+
+const HALVES: &[DType] = &[DType::F16, DType::BF16];
+const F16: &[DType] = &[DType::F16];
+const EPS: f64 = 1e-5;
+
+fn input(kind: Kind, shape: &[u64], values: Values) -> Input {
+    Input { shape: shape.to_vec(), values, kind }
+}
+
+/// Trained values around 0.
+fn x(shape: &[u64]) -> Input {
+    input(Kind::Trained, shape, Values::Uniform(-2.0, 2.0))
+}
+
+/// One operator over its inputs.
+fn one(name: &str, op: impl Into<Operator>, inputs: Vec<Input>) -> Case {
+    let shape: Vec<String> = inputs[0].shape.iter().map(u64::to_string).collect();
+    let from = (0..inputs.len()).map(From::Input).collect();
+    Case { name: format!("{name} {}", shape.join("×")), inputs, steps: vec![Step { op: op.into(), from }], types: &TYPES, backward: true }
+}
+
+impl Case {
+    /// A further operator over what came last.
+    fn then(mut self, op: impl Into<Operator>) -> Self {
+        let op = op.into();
+        self.name = format!("{}, {}", self.name, op.rule().name());
+        self.steps.push(Step { op, from: vec![From::Step(self.steps.len() - 1)] });
+        self
+    }
+
+    /// First the same values as something that may be changed in place.
+    fn of_intermediate(mut self) -> Self {
+        for step in &mut self.steps {
+            step.from.iter_mut().filter(|f| matches!(f, From::Input(0))).for_each(|f| *f = From::Step(0));
+        }
+        self.steps.insert(0, Step { op: DivScalar { divisor: 1.0 }.into(), from: vec![From::Input(0)] });
+        self
+    }
+
+    fn only(mut self, types: &'static [DType]) -> Self {
+        self.types = types;
+        self
+    }
+
+    fn forward_only(mut self) -> Self {
+        self.backward = false;
+        self
+    }
+}
+
+/// Every case.
+pub(super) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    linear(&mut cases);
+    elementwise(&mut cases);
+    rows(&mut cases);
+    batches(&mut cases);
+    reductions(&mut cases);
+    losses(&mut cases);
+    cases
+}
+
+fn linear(cases: &mut Vec<Case>) {
+    let weights = |n: u64, k: u64| input(Kind::Trained, &[n, k], Values::Uniform(-0.5, 0.5));
+    // The last two: more rows than columns by far, whose bias is summed in parts; and a side of 1.
+    for (rows, n, k) in [(3, 5, 7), (64, 128, 96), (4096, 32, 16), (17, 1, 9)] {
+        cases.push(one("linear", Linear { bias: true }, vec![x(&[rows, k]), weights(n, k), x(&[n])]));
+        cases.push(one("linear without bias", Linear { bias: false }, vec![x(&[rows, k]), weights(n, k)]));
+    }
+    cases.push(one("linear", Linear { bias: true }, vec![x(&[4, 6, 8]), weights(10, 8), x(&[10])]).then(Sum { to_f32: false }));
+}
+
+fn elementwise(cases: &mut Vec<Case>) {
+    let positive = |shape: &[u64]| input(Kind::Trained, shape, Values::Uniform(0.5, 2.0));
+    let each: [(&str, Operator); 7] = [
+        ("relu", Relu { inplace: false }.into()),
+        ("gelu", Gelu { tanh: false }.into()),
+        ("gelu tanh", Gelu { tanh: true }.into()),
+        ("silu", Silu { inplace: false }.into()),
+        ("sigmoid", Sigmoid.into()),
+        ("tanh", Tanh.into()),
+        ("square", Square.into()),
+    ];
+    for (name, op) in each {
+        cases.push(one(name, op.clone(), vec![x(&[1003])]));
+        cases.push(one(name, op.clone(), vec![x(&[64, 512])]));
+        // Its gradient is one number spread over all elements.
+        cases.push(one(name, op, vec![x(&[33, 7])]).then(Sum { to_f32: false }));
+    }
+    cases.push(one("rsqrt", Rsqrt, vec![positive(&[999])]));
+    cases.push(one("relu in place", Relu { inplace: true }, vec![x(&[77, 3])]).of_intermediate());
+    cases.push(one("silu in place", Silu { inplace: true }, vec![x(&[77, 3])]).of_intermediate());
+    cases.push(one("add", Add { inplace: false }, vec![x(&[65, 31]), x(&[65, 31])]));
+    cases.push(one("add in place", Add { inplace: true }, vec![x(&[65, 31]), x(&[65, 31])]).of_intermediate());
+    cases.push(one("mul", Mul, vec![x(&[65, 31]), x(&[65, 31])]));
+    cases.push(one("mul by rows", Mul, vec![x(&[65, 31]), x(&[65, 1])]));
+    cases.push(one("mul by columns", Mul, vec![x(&[3000, 64]), x(&[64])]));
+    cases.push(one("mul by a scalar", Mul, vec![x(&[65, 31]), x(&[])]));
+    cases.push(one("div_scalar", DivScalar { divisor: 3.0 }, vec![x(&[130])]));
+    cases.push(one("add_scalar", AddScalar { value: 0.75 }, vec![x(&[130])]).of_intermediate());
+    let shape = Shape::new([6, 35]).expect("small");
+    cases.push(one("view", View { shape }, vec![x(&[2, 3, 35])]).then(Tanh));
+    for dtype in TYPES {
+        cases.push(one(&format!("to_copy {dtype}"), ToCopy { dtype }, vec![x(&[1001])]));
+    }
+    for (p, inplace) in [(0.3, false), (0.3, true), (1.0, false), (0.0, false)] {
+        let op = Dropout { p, inplace, training: true };
+        let case = one(&format!("dropout {p}{}", if inplace { " in place" } else { "" }), op, vec![x(&[61, 67])]);
+        cases.push(if inplace || p == 0.0 { case.of_intermediate() } else { case });
+    }
+    cases.push(one("dropout in evaluation", Dropout { p: 0.3, inplace: false, training: false }, vec![x(&[67])]).of_intermediate());
+}
+
+fn rows(cases: &mut Vec<Case>) {
+    // Rows for a warp each, and for a block each.
+    for shape in [&[37, 10][..], &[8, 9, 1024], &[5, 3001]] {
+        cases.push(one("softmax", Softmax { to_f32: false }, vec![x(shape)]));
+        cases.push(one("log_softmax", LogSoftmax, vec![x(shape)]));
+        let columns = *shape.last().expect("not empty");
+        let (weight, bias) = (input(Kind::Trained, &[columns], Values::Uniform(0.5, 1.5)), x(&[columns]));
+        cases.push(one("layer_norm", LayerNorm { bias: true, eps: EPS }, vec![x(shape), weight.clone(), bias]));
+        cases.push(one("layer_norm without bias", LayerNorm { bias: false, eps: EPS }, vec![x(shape), weight.clone()]));
+        cases.push(one("rms_norm", RmsNorm { eps: EPS }, vec![x(shape), weight]));
+    }
+    cases.push(one("softmax to f32", Softmax { to_f32: true }, vec![x(&[37, 10])]).only(F16));
+    cases.push(one("softmax", Softmax { to_f32: false }, vec![x(&[37, 10])]).then(Square));
+    // So many rows that the parameters' gradients are summed by way of parts.
+    let weight = input(Kind::Trained, &[16], Values::Uniform(0.5, 1.5));
+    cases.push(one("layer_norm", LayerNorm { bias: true, eps: EPS }, vec![x(&[66_000, 16]), weight.clone(), x(&[16])]));
+    cases.push(one("rms_norm", RmsNorm { eps: EPS }, vec![x(&[66_000, 16]), weight]));
+}
+
+fn batches(cases: &mut Vec<Case>) {
+    // Few rows, many rows (shared by blocks), and planes.
+    for shape in [&[30, 20][..], &[5000, 40], &[6, 5, 12]] {
+        for (kinds, types, amp) in
+            [([Kind::Trained, Kind::Buffer], &TYPES[..], ""), ([Kind::TrainedF32, Kind::BufferF32], HALVES, " with f32 parameters")]
+        {
+            let channel = |kind, low, high| input(kind, &[shape[1]], Values::Uniform(low, high));
+            let inputs = |training: bool| {
+                vec![
+                    if training { x(shape) } else { input(Kind::Constant, shape, Values::Uniform(-2.0, 2.0)) },
+                    channel(kinds[0], 0.5, 1.5),
+                    channel(kinds[0], -1.0, 1.0),
+                    channel(kinds[1], -0.5, 0.5),
+                    channel(kinds[1], 0.5, 1.5),
+                    input(Kind::Integers, &[], Values::Below(1)),
+                ]
+            };
+            let op = |training| BatchNorm { training, momentum: 0.1, eps: EPS };
+            cases.push(one(&format!("batch_norm{amp}"), op(true), inputs(true)).only(types));
+            cases.push(one(&format!("batch_norm in evaluation{amp}"), op(false), inputs(false)).only(types).forward_only());
+        }
+    }
+}
+
+fn reductions(cases: &mut Vec<Case>) {
+    // By one block, and by many.
+    for shape in [&[7, 11][..], &[600, 1000]] {
+        cases.push(one("sum", Sum { to_f32: false }, vec![input(Kind::Trained, shape, Values::Uniform(0.0, 0.1))]));
+        cases.push(one("mean", Mean, vec![x(shape)]));
+    }
+    cases.push(one("sum to f32", Sum { to_f32: true }, vec![x(&[600, 100])]).only(HALVES));
+    cases.push(one("mean_last", MeanLast, vec![x(&[40, 100])]));
+    cases.push(one("mean_last", MeanLast, vec![x(&[6, 5000])]));
+}
+
+fn losses(cases: &mut Vec<Case>) {
+    let target = |shape: &[u64]| input(Kind::Constant, shape, Values::Uniform(0.0, 1.0));
+    for shape in [&[9, 5][..], &[512, 300]] {
+        cases.push(one("mse_loss", MseLoss, vec![x(shape), target(shape)]));
+        cases.push(one("bce_with_logits", BceWithLogits, vec![x(shape), target(shape)]));
+        let classes = input(Kind::Integers, &shape[..1], Values::Below(shape[1]));
+        cases.push(one("nll_loss", NllLoss, vec![x(shape), classes]));
+    }
+    let classes = input(Kind::Integers, &[20], Values::Below(2000));
+    cases.push(one("nll_loss", NllLoss, vec![x(&[20, 2000]), classes]));
+}

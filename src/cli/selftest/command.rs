@@ -1,0 +1,103 @@
+//! The command: runs all cases, prints the table, and fails on any norm over its bound.
+
+use std::collections::BTreeSet;
+
+use crate::alloc::AllocatorConfig;
+use crate::exec::Exec;
+use crate::gpu::Gpu;
+use crate::meta::DType;
+use crate::ops::Operator;
+
+use super::codec::TYPES;
+use super::report::{Line, Section};
+use super::{cases, optimizers};
+use crate::cli::args::DeviceName;
+use crate::cli::console;
+use crate::cli::device::Place;
+use crate::cli::exit::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  runner selftest
+  runner selftest --device host
+  runner selftest --device cuda:1 --only softmax
+
+Each operator and optimizer runs in every type on random values, and on the host in f64. What is printed is the
+relative norm of the difference, the worst of all outputs and gradients. Exit code 1: one is over its bound.";
+
+/// Check every operator and optimizer of a device against the host's f64
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Args {
+    /// What is checked: auto, cuda (or cuda:1, …), host
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceName,
+    /// Only cases whose name contains this word
+    #[arg(long, value_name = "WORD", default_value = "")]
+    only: String,
+}
+
+/// A few units in the last place of each type: f64, f32, f16, bf16. The f32 bound leaves room for sums of some thousand terms.
+const OPERATOR_BOUNDS: [f64; 4] = [1e-12, 1e-5, 4e-3, 3e-2];
+/// Of a movement that parameters of the same type round at every step.
+const OPTIMIZER_BOUNDS: [f64; 4] = [1e-12, 1e-5, 1e-2, 8e-2];
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.device == DeviceName::Virtual {
+        return Err(Failure::usage("the virtual device computes nothing; check `host` or `cuda`"));
+    }
+    let gpu = Gpu::named(crate::gpu::DEFAULT).expect("the default is in the catalogue");
+    let (place, host) = (Place::choose(args.device, gpu)?, Place::choose(DeviceName::Host, gpu)?);
+    let exec = || (place.exec(AllocatorConfig::default()), host.exec(AllocatorConfig::default()));
+    let failed = |e: String| Failure::new(Exit::Failed, e);
+    console::print(&format!("{} against the host's f64: relative norms\n\n", place.describe()))?;
+
+    let operators = cases::all();
+    let untested = untested(&operators);
+    let mut sections = Vec::new();
+    let operator = |name: &str, types: &[DType], distance: &dyn Fn(&Exec, &Exec, DType) -> Result<f64, String>| {
+        let mut norms = [None; TYPES.len()];
+        for (norm, dtype) in norms.iter_mut().zip(TYPES).filter(|(_, dtype)| types.contains(dtype)) {
+            let (device, reference) = exec();
+            *norm = Some(distance(&device, &reference, dtype).map_err(|e| failed(format!("{name} in {dtype}: {e}")))?);
+            place.check()?;
+        }
+        Ok::<Line, Failure>(Line { name: name.to_owned(), norms })
+    };
+    let wanted = |name: &str| name.contains(&args.only);
+    let lines = operators.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
+    sections.push(Section { title: "operator", bounds: OPERATOR_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
+    let optimizers = optimizers::all();
+    let lines = optimizers.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, &TYPES, &|d, r, t| c.distance(d, r, t)));
+    sections.push(Section { title: "optimizer", bounds: OPTIMIZER_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
+
+    for section in sections.iter().filter(|s| !s.lines.is_empty()) {
+        console::print(&format!("{}\n", section.render()))?;
+    }
+    let norms = sections.iter().flat_map(|s| &s.lines).map(|l| l.norms.iter().flatten().count()).sum::<usize>();
+    let failures = sections.iter().map(Section::failures).sum::<usize>();
+    for name in &untested {
+        console::print(&format!("no case for the operator {name}\n"))?;
+    }
+    if failures + untested.len() > 0 {
+        console::print(&format!("{failures} of {norms} norms are over their bound\n"))?;
+        return Ok(Exit::Failed);
+    }
+    console::print(&format!("all {norms} norms are within their bounds\n"))?;
+    Ok(Exit::Done)
+}
+
+/// Registered operators that no case runs.
+fn untested(cases: &[super::operators::Case]) -> Vec<&'static str> {
+    let tested: BTreeSet<&str> = cases.iter().flat_map(|c| c.steps.iter().map(|s| s.op.rule().name())).collect();
+    Operator::NAMES.iter().copied().filter(|name| !tested.contains(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_registered_operator_has_a_case() {
+        assert_eq!(super::untested(&super::cases::all()), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,121 @@
+//! One optimizer case: a few steps on a device in one type, and on the host in f64. What is compared is how far parameters moved.
+
+use crate::exec::Exec;
+use crate::meta::{DType, TensorMeta};
+use crate::optim::kernel::{Scaling, Trained};
+use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
+use crate::record::Category;
+use crate::tensor::Tensor;
+
+use super::codec::{relative_distance, rounded, uniform};
+use super::operators::{read, upload};
+
+/// Steps a case takes: state is new, then is moved on.
+const STEPS: u64 = 3;
+/// So large that a step moves parameters by about their own size, and rounding does not hide it.
+const LR: f64 = 0.1;
+/// More tensors than one launch takes, of sizes around chunks and packs.
+const SIZES: &[u64] = &[1, 3, 512, 4096, 4097, 10_000];
+const TENSORS: usize = 90;
+
+/// An optimizer, and whether it works on scaled gradients.
+pub(super) struct Case {
+    pub(super) name: String,
+    optimizer: Optimizer,
+    scale: Option<Scale>,
+}
+
+/// What a gradient scaler hands over.
+#[derive(Clone, Copy)]
+struct Scale {
+    factor: f64,
+    /// The step, from 1, in which something infinite is found.
+    found_in: u64,
+}
+
+/// Every case.
+pub(super) fn all() -> Vec<Case> {
+    use Implementation::{ForLoop, Foreach, Fused};
+    let mut cases = Vec::new();
+    let mut add = |name: &str, implementations: &[Implementation], optimizer: &dyn Fn(Implementation) -> Optimizer| {
+        for &implementation in implementations {
+            let how = match implementation {
+                ForLoop => "for_loop",
+                Foreach => "foreach",
+                Fused => "fused",
+            };
+            let case = |scale: Option<Scale>| Case {
+                name: format!("{name} {how}{}", if scale.is_some() { " scaled" } else { "" }),
+                optimizer: optimizer(implementation),
+                scale,
+            };
+            cases.push(case(None));
+            if implementation == Fused {
+                cases.push(case(Some(Scale { factor: 64.0, found_in: 2 })));
+            }
+        }
+    };
+    let all = [ForLoop, Foreach, Fused];
+    for (name, momentum, nesterov, weight_decay) in
+        [("sgd", 0.0, false, 0.0), ("sgd momentum", 0.9, false, 0.1), ("sgd nesterov", 0.9, true, 0.1)]
+    {
+        add(name, &all, &|implementation| Optimizer::Sgd(Sgd { lr: LR, momentum, nesterov, weight_decay, implementation }));
+    }
+    for (name, decoupled, weight_decay, amsgrad) in
+        [("adam", false, 0.0, false), ("adam decay", false, 0.1, false), ("adamw", true, 0.1, false), ("adamw amsgrad", true, 0.1, true)]
+    {
+        add(name, &all, &|implementation| Optimizer::Adam(Adam { decoupled, lr: LR, weight_decay, amsgrad, implementation }));
+    }
+    add("adagrad", &[ForLoop, Foreach], &|implementation| Optimizer::Adagrad(Adagrad { lr: LR, implementation }));
+    for (name, momentum, centered) in [("rmsprop", 0.0, false), ("rmsprop momentum centered", 0.9, true)] {
+        add(name, &[ForLoop, Foreach], &|implementation| Optimizer::RmsProp(RmsProp { lr: LR, momentum, centered, implementation }));
+    }
+    cases
+}
+
+impl Case {
+    /// How far the device's movement of all parameters is from that of the host's f64.
+    ///
+    /// # Errors
+    /// Memory ran out, in words.
+    pub(super) fn distance(&self, device: &Exec, reference: &Exec, dtype: DType) -> Result<f64, String> {
+        Ok(relative_distance(&self.movement(device, dtype, dtype)?, &self.movement(reference, DType::F64, dtype)?))
+    }
+
+    /// By how much each element of all parameters moved.
+    fn movement(&self, exec: &Exec, dtype: DType, rounded_to: DType) -> Result<Vec<f64>, String> {
+        let sizes = SIZES.iter().cycle().take(TENSORS);
+        let starts: Vec<Vec<f64>> = (0..).zip(sizes).map(|(i, &n)| rounded(&uniform(n, -0.5, 0.5, i), rounded_to)).collect();
+        let tensor = |values: &[f64]| upload(exec, &[values.len() as u64], dtype, values);
+        let parameters = starts.iter().map(|values| tensor(values)).collect::<Result<Vec<Tensor>, _>>()?;
+        let mut stepper = self.optimizer.stepper(exec, &parameters).map_err(|e| e.to_string())?;
+        for step in 1..=STEPS {
+            let grads = starts.iter().zip(0..).map(|(start, i)| {
+                let values = rounded(&uniform(start.len() as u64, -1.0, 1.0, 1000 * step + i), rounded_to);
+                // A power of two scales without rounding.
+                tensor(&values.iter().map(|v| v * self.scale.map_or(1.0, |s| s.factor)).collect::<Vec<_>>())
+            });
+            let trained = parameters
+                .iter()
+                .zip(grads)
+                .map(|(parameter, grad)| Ok(Trained { parameter: parameter.clone(), grad: Some(grad?) }))
+                .collect::<Result<Vec<_>, String>>()?;
+            let scaling = self.scale.map(|scale| scaling(exec, scale, step)).transpose()?;
+            stepper.step(exec, &trained, scaling.as_ref()).map_err(|e| e.to_string())?;
+        }
+        let mut moved = Vec::new();
+        for (parameter, start) in parameters.iter().zip(&starts) {
+            moved.extend(read(exec, parameter)?.iter().zip(start).map(|(end, start)| end - start));
+        }
+        Ok(moved)
+    }
+}
+
+fn scaling(exec: &Exec, scale: Scale, step: u64) -> Result<Scaling, String> {
+    let scalar = |value: f64| {
+        let t = exec.empty_as(TensorMeta::scalar(DType::F32), Category::Other).map_err(|e| e.to_string())?;
+        exec.fill(&t, value);
+        Ok::<Tensor, String>(t)
+    };
+    Ok(Scaling { grad_scale: scalar(scale.factor)?, found_inf: scalar(if step == scale.found_in { 1.0 } else { 0.0 })? })
+}

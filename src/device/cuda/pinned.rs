@@ -1,0 +1,132 @@
+//! Page-locked host memory: what the GPU reads and writes by itself while the program goes on.
+
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+
+use cudarc::driver::sys;
+
+use super::context::Cuda;
+use super::error::{CudaError, driver};
+
+/// Bytes that can be uploaded without waiting.
+#[derive(Debug)]
+pub struct Pinned {
+    cuda: Rc<Cuda>,
+    memory: Memory,
+}
+
+/// Page-locked memory; null where there was none to be had, or nothing to hold.
+#[derive(Debug)]
+struct Memory {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Result<Self, CudaError> {
+        let mut start = std::ptr::null_mut();
+        if bytes > 0 {
+            // SAFETY: `start` takes the address.
+            driver("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, 0) })?;
+        }
+        Ok(Self { start: start.cast(), bytes })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if !self.start.is_null() {
+            // SAFETY: allocated in `new`; whoever owned it has waited for the GPU. An answer has nobody to go to.
+            let _ = unsafe { sys::cuMemFreeHost(self.start.cast()) };
+        }
+    }
+}
+
+impl Pinned {
+    /// A copy of `bytes`.
+    pub(super) fn new(cuda: &Rc<Cuda>, bytes: &[u8]) -> Self {
+        let memory = cuda.attempt(|| Memory::new(bytes.len())).unwrap_or(Memory { start: std::ptr::null_mut(), bytes: 0 });
+        if !memory.start.is_null() {
+            // SAFETY: both are `bytes.len()` long, and the new memory is nobody else's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.start, bytes.len()) };
+        }
+        Self { cuda: Rc::clone(cuda), memory }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = self.cuda.synchronize(); // an upload may still read it; a failure is kept
+    }
+}
+
+/// How many small values may be on their way at a time.
+const SLOTS: usize = 512;
+/// Bytes of each.
+const SLOT: usize = 8;
+
+/// Room for small values on their way from the GPU.
+#[derive(Debug, Default)]
+pub(super) struct Readback {
+    memory: OnceCell<Memory>,
+    next: Cell<usize>,
+}
+
+/// A small value on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending {
+    slot: usize,
+}
+
+impl Readback {
+    pub(super) fn close(&mut self) {
+        self.memory.take();
+    }
+}
+
+impl Cuda {
+    /// Copies to the GPU in the background.
+    pub fn upload_pinned(&self, to: u64, from: &Pinned) {
+        let Memory { start, bytes } = from.memory;
+        if !start.is_null() {
+            // SAFETY: `from` holds that many bytes until it has waited for the GPU; the device's side is a live block, as in `upload`.
+            self.attempt(|| {
+                driver("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, start.cast(), bytes, std::ptr::null_mut()) })
+            });
+        }
+    }
+
+    /// Begins to read `bytes`, at most 8, as they will be once all work asked for so far is done. At most 512 may be on their way.
+    pub fn read_later(&self, from: u64, bytes: u64) -> Pending {
+        assert!(bytes <= SLOT as u64, "only small values are read in the background");
+        let slot = self.readback.next.replace((self.readback.next.get() + 1) % SLOTS);
+        self.attempt(|| {
+            if self.readback.memory.get().is_none() {
+                let _ = self.readback.memory.set(Memory::new(SLOTS * SLOT)?);
+            }
+            let start = self.readback.memory.get().expect("just made").start;
+            // SAFETY: the slot is within the memory, which lives as long as the context; the device's side is a live block, as in `upload`.
+            driver("cuMemcpyDtoHAsync", unsafe {
+                sys::cuMemcpyDtoHAsync_v2(start.add(slot * SLOT).cast(), from, bytes as usize, std::ptr::null_mut())
+            })
+        });
+        Pending { slot }
+    }
+
+    /// A value that was begun to be read, once [`synchronize`](Self::synchronize) was called; zeros after a failure.
+    #[must_use]
+    pub fn value(&self, pending: Pending) -> [u8; SLOT] {
+        let mut value = [0; SLOT];
+        if let Some(memory) = self.readback.memory.get().filter(|_| self.check().is_ok()) {
+            // SAFETY: the slot is within the memory, and the GPU has written it before the synchronisation.
+            unsafe { std::ptr::copy_nonoverlapping(memory.start.add(pending.slot * SLOT), value.as_mut_ptr(), SLOT) };
+        }
+        value
+    }
+
+    /// A copy of `bytes` that can be uploaded without waiting, again and again.
+    #[must_use]
+    pub fn pinned(self: &Rc<Self>, bytes: &[u8]) -> Pinned {
+        Pinned::new(self, bytes)
+    }
+}
