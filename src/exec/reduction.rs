@@ -136,7 +136,8 @@ impl Loop {
             }
             let reach = |d: &Dim| (d.size - 1) * d.input_step.max(d.output_step);
             // The outermost of equals.
-            let longest = (0..rest.dims.len()).max_by_key(|&i| reach(&rest.dims[i])).expect("a loop too long for 32 bits has dimensions");
+            let longer = (0..rest.dims.len()).filter(|&i| rest.dims[i].size > 1);
+            let longest = longer.max_by_key(|&i| reach(&rest.dims[i])).expect("a loop too long for 32 bits has dimensions");
             let mut first = rest.clone();
             let half = rest.dims[longest].size / 2;
             first.dims[longest].size = half;

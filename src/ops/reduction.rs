@@ -227,12 +227,14 @@ fn fits_32_bits(dims: &[Dim]) -> bool {
     dims.iter().map(|d| d.size).product::<u64>() <= largest && last(|d| d.out) <= largest && last(|d| d.input) <= largest
 }
 
-/// Halves the dimension of the largest extent; returns the first half and leaves the second.
+/// Halves the dimension of the largest extent that can be halved; returns the first half and leaves the second. (PyTorch asserts that
+/// it can: where an expanded dimension alone is too long, it stops with an internal error.)
 fn split(dims: &mut [Dim]) -> Vec<Dim> {
     let extent = |d: &Dim| (d.size - 1) * d.out.max(d.input);
     // The outermost of equals.
     let at = (0..dims.len())
         .rev()
+        .filter(|&i| dims[i].size > 1)
         .reduce(|best, i| if extent(&dims[i]) > extent(&dims[best]) { i } else { best })
         .expect("a piece too large for 32 bits has a dimension");
     let mut first = dims.to_vec();

@@ -167,7 +167,7 @@ fn in_reference(op: &Operator, dtype: DType) -> Operator {
     match op {
         Operator::ToCopy(_) if dtype == DType::F64 => crate::ops::to_copy::rule::ToCopy { dtype }.into(),
         Operator::Softmax(softmax) if dtype == DType::F64 => {
-            let mut softmax = softmax.clone();
+            let mut softmax = *softmax;
             softmax.to_f32 = false;
             softmax.into()
         }
