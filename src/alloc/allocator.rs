@@ -79,9 +79,10 @@ impl Allocator {
         if block.is_null() {
             return;
         }
-        let index = block.index;
-        let &Node { address, size, requested, pool: kind, state, .. } = &self.nodes[index];
-        assert!(state == State::Allocated && address == block.address, "a freed block was not this allocator's");
+        let Block { address, bytes: size, index } = block;
+        let node = &self.nodes[index];
+        assert!(node.is(State::Allocated) && node.address == address, "a freed block was not this allocator's");
+        let (kind, requested) = (node.pool(), node.requested());
 
         self.stats.allocation.decrease(kind, 1);
         self.stats.allocated_bytes.decrease(kind, size);
@@ -164,9 +165,10 @@ impl Allocator {
         if expandable {
             place = pool.least_expandable(nodes, place);
         }
-        let found = nodes[place.index].size;
+        let found = nodes[place.index].size();
         // A block too large to be split is kept for requests as large, and then only if little of it would be wasted.
-        if (size < max_split && found >= max_split) || (size >= max_split && found >= size.saturating_add(max_rounding)) {
+        let too_large = if size < max_split { max_split } else { size.saturating_add(max_rounding) };
+        if found >= too_large {
             return None;
         }
         pool.free.remove_at(nodes, place);
@@ -207,17 +209,17 @@ impl Allocator {
             self.stats.oversize_segments.increase(1);
         }
         self.tell(Action::SegmentAlloc, bytes, address, bytes);
-        Some(self.nodes.insert(Node::whole(address, bytes, kind, 0)))
+        Some(self.nodes.insert(Node::whole(address, bytes, kind)))
     }
 
     /// Gives a block that is in no pool to a client, splitting off what is not needed.
     #[inline]
     fn hand_out(&mut self, index: Index, requested: u64, size: u64) -> Block {
         let node = &self.nodes[index];
-        let kind = node.pool;
+        let kind = node.pool();
         let expandable = self.config.expandable_segments;
         let was_split = node.is_split();
-        let remaining = node.size - size;
+        let remaining = node.size() - size;
         let least = if kind == PoolKind::Small || expandable { MIN_BLOCK } else { MIB + 1 };
         let split = remaining >= least && (size < self.config.max_split_size || expandable);
         if split {
@@ -241,9 +243,8 @@ impl Allocator {
             }
         }
         let node = &mut self.nodes[index];
-        node.state = State::Allocated;
-        node.requested = requested;
-        let (address, bytes) = (node.address, node.size);
+        node.allocate(requested);
+        let (address, bytes) = (node.address, node.size());
         self.stats.allocation.increase(kind, 1);
         self.stats.allocated_bytes.increase(kind, bytes);
         self.stats.requested_bytes.increase(kind, requested);
@@ -257,16 +258,20 @@ impl Allocator {
     /// Joins those neighbours to a block in no pool that are in `state` (free or unmapped); says how much came from below and above.
     #[inline]
     pub(super) fn join_neighbours(&mut self, index: Index, state: State) -> (u64, u64) {
-        let Node { prev, next, pool: kind, .. } = self.nodes[index];
-        let (pool, nodes) = self.pool(kind);
-        let mut join = |neighbour: Index| {
-            if neighbour == NONE || nodes[neighbour].state != state {
-                return 0;
-            }
-            pool.take(nodes, neighbour);
-            nodes.absorb(index, neighbour)
+        let node = &self.nodes[index];
+        let (prev, next, kind) = (node.prev, node.next, node.pool());
+        let mut joined = |neighbour: Index| {
+            let joins = neighbour != NONE && self.nodes[neighbour].is(state);
+            if joins { self.absorb(kind, index, neighbour) } else { 0 }
         };
-        (join(prev), join(next))
+        (joined(prev), joined(next))
+    }
+
+    /// Joins a free or unmapped neighbour to a block in no pool; says how large it was.
+    fn absorb(&mut self, kind: PoolKind, index: Index, neighbour: Index) -> u64 {
+        let (pool, nodes) = self.pool(kind);
+        pool.take(nodes, neighbour);
+        nodes.absorb(index, neighbour)
     }
 
     /// A pool, and the nodes beside it.

@@ -8,7 +8,7 @@ use super::free_set::Place;
 use super::pool::{Pool, PoolKind};
 use super::size::SMALL_SEGMENT;
 
-/// One stretch of address space. `bytes` is 0 once it was given back.
+/// One stretch of address space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     pub(super) base: u64,
@@ -20,8 +20,8 @@ impl Pool {
     pub(super) fn least_expandable(&self, nodes: &Slab, mut place: Place) -> Place {
         let reach = |place: Place| {
             let node = &nodes[place.index];
-            let beyond = if node.next != NONE && nodes[node.next].state == State::Unmapped { nodes[node.next].size } else { 0 };
-            node.size + beyond
+            let beyond = if node.next != NONE && nodes[node.next].is(State::Unmapped) { nodes[node.next].size() } else { 0 };
+            node.size() + beyond
         };
         while let Some(next) = self.free.after(nodes, place.index)
             && reach(next) < reach(place)
@@ -45,12 +45,12 @@ impl Allocator {
     /// stays mapped.
     pub(super) fn expand(&mut self, kind: PoolKind, size: u64) -> Option<Index> {
         let mut index = self.room_for(kind, size)?;
-        if self.nodes[index].state == State::Unmapped {
+        if self.nodes[index].is(State::Unmapped) {
             self.map(index, size)?;
         }
-        while self.nodes[index].size < size {
+        while self.nodes[index].size() < size {
             let beyond = self.nodes[index].next;
-            self.map(beyond, size - self.nodes[index].size)?;
+            self.map(beyond, size - self.nodes[index].size())?;
             // Mapping joined the two, and the joined block kept the upper one's index.
             index = beyond;
         }
@@ -62,13 +62,13 @@ impl Allocator {
     /// Where the lowest run of free and unmapped blocks of `size` together begins; a new reservation if there is none.
     fn room_for(&mut self, kind: PoolKind, size: u64) -> Option<Index> {
         let (pool, nodes) = self.pool(kind);
-        let vacant = |index: Index| index != NONE && nodes[index].state != State::Allocated;
+        let vacant = |index: Index| index != NONE && !nodes[index].is(State::Allocated);
         for &unmapped in pool.unmapped.values() {
             let prev = nodes[unmapped].prev;
             let start = if vacant(prev) { prev } else { unmapped };
             let (mut room, mut at) = (0, start);
             while room < size && vacant(at) {
-                room += nodes[at].size;
+                room += nodes[at].size();
                 at = nodes[at].next;
             }
             if room >= size {
@@ -83,19 +83,8 @@ impl Allocator {
         let total = self.backing.total_memory();
         let bytes = (total + total / 8).next_multiple_of(self.page(kind));
         let base = self.backing.reserve(bytes).ok()?;
-        let reservation = Reservation { base, bytes };
-        let slot = match self.reservations.iter().position(|r| r.bytes == 0) {
-            Some(slot) => {
-                self.reservations[slot] = reservation;
-                slot
-            }
-            None => {
-                self.reservations.push(reservation);
-                self.reservations.len() - 1
-            }
-        };
-        let slot = u32::try_from(slot).expect("fewer than 2^32 reservations exist at once");
-        let index = self.nodes.insert(Node::whole(base, bytes, kind, slot));
+        self.reservations.push(Reservation { base, bytes });
+        let index = self.nodes.insert(Node::whole(base, bytes, kind));
         let (pool, nodes) = self.pool(kind);
         pool.put_unmapped(nodes, index);
         Some(index)
@@ -104,7 +93,8 @@ impl Allocator {
     /// Puts memory behind the first `size` bytes of an unmapped block (at most all of it), in whole pages, and joins it to its free
     /// neighbours.
     fn map(&mut self, index: Index, size: u64) -> Option<()> {
-        let &Node { address, size: whole, pool: kind, .. } = &self.nodes[index];
+        let node = &self.nodes[index];
+        let (address, whole, kind) = (node.address, node.size(), node.pool());
         let page = self.page(kind);
         let pages = size.min(whole).div_ceil(page);
         let bytes = pages * page;
@@ -126,8 +116,9 @@ impl Allocator {
 
     /// Takes the memory from behind the whole pages of a free block; a reservation left without any is given back.
     pub(super) fn contract(&mut self, index: Index) {
-        let &Node { address, size, reservation, pool: kind, .. } = &self.nodes[index];
-        let Reservation { base, .. } = self.reservations[reservation as usize];
+        let node = &self.nodes[index];
+        let (address, size, kind) = (node.address, node.size(), node.pool());
+        let Reservation { base, .. } = self.reservations[self.reservation_of(address)];
         let page = self.page(kind);
         let first = base + (address - base).next_multiple_of(page);
         let pages = (address + size).saturating_sub(first) / page;
@@ -142,7 +133,7 @@ impl Allocator {
             middle = nodes.split(index, first - address);
             pool.put_free(nodes, index);
         }
-        if nodes[middle].size > bytes {
+        if nodes[middle].size() > bytes {
             let above = nodes.split(middle, bytes);
             pool.put_free(nodes, above);
         }
@@ -158,13 +149,20 @@ impl Allocator {
         }
     }
 
+    /// Gives back the address space of an unmapped block that is all of its reservation.
     fn unreserve(&mut self, index: Index) {
-        let &Node { reservation, pool: kind, .. } = &self.nodes[index];
+        let node = &self.nodes[index];
+        let (address, kind) = (node.address, node.pool());
         let (pool, nodes) = self.pool(kind);
         pool.take(nodes, index);
         nodes.remove(index);
-        let reservation = &mut self.reservations[reservation as usize];
-        self.backing.unreserve(reservation.base, reservation.bytes);
-        reservation.bytes = 0;
+        let Reservation { base, bytes } = self.reservations.remove(self.reservation_of(address));
+        self.backing.unreserve(base, bytes);
+    }
+
+    /// There is one reservation a pool, as a rule: no search structure would be faster than looking.
+    fn reservation_of(&self, address: u64) -> usize {
+        let found = self.reservations.iter().position(|r| (r.base..r.base + r.bytes).contains(&address));
+        found.expect("an expandable block lies in a reservation")
     }
 }

@@ -1,6 +1,6 @@
 //! The free blocks of a pool in order of (size, address), which is the whole of "best fit, lowest address among equals".
 //!
-//! Sizes fall into bins: exact for the smallest, 64 to a power of two above. A bitmap finds the next bin in use; within a bin a
+//! Sizes fall into bins: exact up to 128 KiB, 128 to a power of two above. A bitmap finds the next bin in use; within a bin a
 //! treap, linked through the nodes themselves, keeps the order. Bins are monotone in size, so bin by bin is in order throughout.
 //! Most bins hold a handful of blocks, so most operations touch one or two nodes; equal sizes by the thousand still cost a logarithm.
 //! Nothing is allocated after construction.
@@ -11,8 +11,9 @@ use super::size::MIN_BLOCK;
 /// Bits of a size, below its leading one, that choose its bin.
 const MANTISSA: u32 = 7;
 const PER_OCTAVE: usize = 1 << MANTISSA;
-/// Sizes in units of 512 bytes have up to 55 bits; those below 2^(MANTISSA + 1) are bins of their own, two octaves' worth.
+/// Sizes in units of 512 bytes have up to 55 bits. Those below 2^(MANTISSA + 1) have bins of their own, two octaves' worth of them.
 const BINS: usize = PER_OCTAVE * (55 - MANTISSA as usize + 1);
+/// The bitmap of bins in use, and the bitmap of its words that are not 0.
 const WORDS: usize = BINS.div_ceil(64);
 const SUMMARY: usize = WORDS.div_ceil(64);
 
@@ -80,15 +81,15 @@ impl FreeSet {
                 found = Some(Place { index: at, link, bin });
             }
             link = Link::Child(at, side);
-            at = nodes[at].children[side];
+            at = nodes[at].children()[side];
         }
         if found.is_some() {
             return found;
         }
         let bin = self.next_bin(bin + 1)?;
         let mut place = Place { index: self.roots[bin], link: Link::Root(bin), bin };
-        while nodes[place.index].children[0] != NONE {
-            place = Place { index: nodes[place.index].children[0], link: Link::Child(place.index, 0), bin };
+        while nodes[place.index].children()[0] != NONE {
+            place = Place { index: nodes[place.index].children()[0], link: Link::Child(place.index, 0), bin };
         }
         Some(place)
     }
@@ -99,11 +100,11 @@ impl FreeSet {
         let mut found = NONE;
         let mut at = self.roots[bin];
         while at != NONE {
-            if nodes[at].size < below {
+            if nodes[at].size() < below {
                 found = at;
-                at = nodes[at].children[1];
+                at = nodes[at].children()[1];
             } else {
-                at = nodes[at].children[0];
+                at = nodes[at].children()[0];
             }
         }
         if found != NONE {
@@ -124,7 +125,7 @@ impl FreeSet {
         let bin = bin_of(new.0);
         let at = self.roots[bin];
         if at == NONE {
-            nodes[index].children = [NONE; 2];
+            *nodes[index].children_mut() = [NONE; 2];
             self.roots[bin] = index;
             self.mark(bin);
         } else {
@@ -138,7 +139,7 @@ impl FreeSet {
         while at != NONE && priority(at) > rank {
             let side = usize::from(key(nodes, at) < new);
             link = Link::Child(at, side);
-            at = nodes[at].children[side];
+            at = nodes[at].children()[side];
         }
         self.set(nodes, link, index);
         // What was there is torn along the new key: lesser nodes under the left child, greater under the right.
@@ -147,7 +148,7 @@ impl FreeSet {
             let lesser = usize::from(key(nodes, at) < new);
             self.set(nodes, tears[1 - lesser], at);
             tears[1 - lesser] = Link::Child(at, lesser);
-            at = nodes[at].children[lesser];
+            at = nodes[at].children()[lesser];
         }
         self.set(nodes, tears[0], NONE);
         self.set(nodes, tears[1], NONE);
@@ -162,7 +163,7 @@ impl FreeSet {
         while at != index {
             let side = usize::from(key(nodes, at) < gone);
             link = Link::Child(at, side);
-            at = nodes[at].children[side];
+            at = nodes[at].children()[side];
         }
         self.remove_at(nodes, Place { index, link, bin });
     }
@@ -170,7 +171,7 @@ impl FreeSet {
     /// Removes a block where it was just found.
     #[inline]
     pub(super) fn remove_at(&mut self, nodes: &mut Slab, place: Place) {
-        if self.roots[place.bin] == place.index && nodes[place.index].children == [NONE; 2] {
+        if self.roots[place.bin] == place.index && nodes[place.index].children() == [NONE; 2] {
             self.roots[place.bin] = NONE;
             self.unmark(place.bin);
         } else {
@@ -180,16 +181,16 @@ impl FreeSet {
 
     /// Removes a block from a bin that keeps others: its subtrees are knit together in its place.
     fn remove_among(&mut self, nodes: &mut Slab, Place { index, mut link, .. }: Place) {
-        let [mut left, mut right] = nodes[index].children;
+        let [mut left, mut right] = nodes[index].children();
         while left != NONE && right != NONE {
             if priority(left) > priority(right) {
                 self.set(nodes, link, left);
                 link = Link::Child(left, 1);
-                left = nodes[left].children[1];
+                left = nodes[left].children()[1];
             } else {
                 self.set(nodes, link, right);
                 link = Link::Child(right, 0);
-                right = nodes[right].children[0];
+                right = nodes[right].children()[0];
             }
         }
         self.set(nodes, link, if left == NONE { right } else { left });
@@ -213,7 +214,7 @@ impl FreeSet {
     fn set(&mut self, nodes: &mut Slab, link: Link, to: Index) {
         match link {
             Link::Root(bin) => self.roots[bin] = to,
-            Link::Child(node, side) => nodes[node].children[side] = to,
+            Link::Child(node, side) => nodes[node].children_mut()[side] = to,
         }
     }
 
@@ -239,14 +240,14 @@ impl FreeSet {
 #[inline]
 fn key(nodes: &Slab, index: Index) -> Key {
     let node = &nodes[index];
-    (node.size, node.address)
+    (node.size(), node.address)
 }
 
 /// The leftmost (0) or rightmost (1) node of a tree.
 #[inline]
 fn outermost(nodes: &Slab, mut at: Index, side: usize) -> Index {
-    while nodes[at].children[side] != NONE {
-        at = nodes[at].children[side];
+    while nodes[at].children()[side] != NONE {
+        at = nodes[at].children()[side];
     }
     at
 }
@@ -257,4 +258,63 @@ fn priority(index: Index) -> (u32, Index) {
     let mixed = (index ^ (index >> 16)).wrapping_mul(0x85eb_ca6b);
     let mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xc2b2_ae35);
     (mixed ^ (mixed >> 16), index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::block::Node;
+    use super::super::pool::PoolKind;
+    use super::*;
+
+    /// Sizes that meet in bins, at bins' edges, and by the hundred in one.
+    const SIZES: [u64; 12] = [1, 2, 127, 128, 129, 255, 256, 257, 258, 40_000, 40_001, (1 << 55) - 1];
+
+    #[test]
+    fn bins_are_monotone_and_none_is_missed() {
+        let mut last = 0;
+        for units in (1..100_000).chain((17..55).flat_map(|e| [(1 << e) - 1, 1 << e, (1 << e) + 1])) {
+            let bin = bin_of(units * MIN_BLOCK);
+            assert!(bin == last || bin == last + 1 || units > 100_000, "{units} leaves out a bin");
+            assert!(bin >= last && bin < BINS, "{units} is out of order");
+            last = bin;
+        }
+        assert_eq!(bin_of(u64::MAX), BINS - 1);
+    }
+
+    #[test]
+    fn it_is_the_ordered_set_of_sizes_and_addresses() {
+        let (mut nodes, mut set, mut model) = (Slab::new(), FreeSet::new(), BTreeSet::new());
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for step in 0..20_000u64 {
+            // Grows to hundreds, shrinks to nothing, and so on.
+            let growing = step / 1000 % 2 == 0;
+            if model.is_empty() || random(10) < if growing { 7 } else { 2 } {
+                let address = (random(1 << 20) as u64) << 20 | step;
+                let size = SIZES[random(SIZES.len())] * MIN_BLOCK;
+                let index = nodes.insert(Node::whole(address, size, PoolKind::Large));
+                set.insert(&mut nodes, index);
+                model.insert((size, address, index));
+            } else {
+                let &(size, address, index) = model.iter().nth(random(model.len())).unwrap();
+                set.remove(&mut nodes, index);
+                nodes.remove(index);
+                model.remove(&(size, address, index));
+            }
+            for size in SIZES.map(|units| units * MIN_BLOCK) {
+                let best = model.range((size, 0, 0)..).next().map(|&(_, _, index)| index);
+                assert_eq!(set.best_fit(&nodes, size).map(|place| place.index), best);
+                let below = model.range(..(size, 0, 0)).next_back().map(|&(_, _, index)| index);
+                assert_eq!(set.last_below(&nodes, size), below);
+            }
+            if step % 50 == 0 {
+                assert!(set.to_vec(&nodes).into_iter().eq(model.iter().map(|&(_, _, index)| index)));
+            }
+        }
+    }
 }

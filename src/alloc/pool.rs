@@ -37,22 +37,23 @@ impl Pool {
     /// Takes in a node as free.
     #[inline]
     pub(super) fn put_free(&mut self, nodes: &mut Slab, index: Index) {
-        let node = &mut nodes[index];
-        node.state = State::Free;
-        node.freed_at = self.searches;
+        nodes[index].set_state(State::Free);
+        if self.searches > 0 {
+            nodes.set_freed_at(index, self.searches);
+        }
         self.free.insert(nodes, index);
     }
 
     /// Takes in a node as address space.
     pub(super) fn put_unmapped(&mut self, nodes: &mut Slab, index: Index) {
-        nodes[index].state = State::Unmapped;
+        nodes[index].set_state(State::Unmapped);
         self.unmapped.insert(nodes[index].address, index);
     }
 
     /// Lets go of a node that is free or unmapped.
     #[inline]
     pub(super) fn take(&mut self, nodes: &mut Slab, index: Index) {
-        if nodes[index].state == State::Unmapped {
+        if nodes[index].is(State::Unmapped) {
             self.unmapped.remove(&nodes[index].address);
         } else {
             self.free.remove(nodes, index);

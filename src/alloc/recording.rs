@@ -40,7 +40,7 @@ impl StatsTable {
         };
         for (_, array) in stats.arrays() {
             for (_, stat) in array.named() {
-                let _ = write!(csv, ",{},{},{},{}", stat.current, stat.peak, stat.allocated, stat.freed);
+                let _ = write!(csv, ",{},{},{},{}", stat.current, stat.peak, stat.allocated, stat.freed());
             }
         }
         let _ = writeln!(csv, ",{},{},{},{}", stats.num_alloc_retries, stats.num_ooms, stats.num_device_alloc, stats.num_device_free);

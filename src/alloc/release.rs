@@ -36,7 +36,7 @@ impl Allocator {
         let mut released = 0;
         while released < wanted {
             let (pool, nodes) = self.pool(kind);
-            let largest = pool.free.last_below(nodes, wanted).filter(|&i| nodes[i].size >= max_split);
+            let largest = pool.free.last_below(nodes, wanted).filter(|&i| nodes[i].size() >= max_split);
             match largest.and_then(|index| self.release_whole(index)) {
                 Some(bytes) => released += bytes,
                 None => return false,
@@ -57,7 +57,7 @@ impl Allocator {
             let now = pool.searches;
             let mut idle = pool.free.to_vec(nodes);
             idle.retain(|&i| !nodes[i].is_split());
-            let age = |i: Index| now - nodes[i].freed_at;
+            let age = |i: Index| now - nodes.freed_at(i);
             let total_age: u64 = idle.iter().map(|&i| age(i)).sum();
             // age ≥ total ÷ count, in whole numbers
             let count = idle.len() as u64;
@@ -67,7 +67,7 @@ impl Allocator {
             }
             // A pass frees all that are old enough, beyond the excess if it comes to that.
             for index in idle {
-                reclaimed += self.nodes[index].size;
+                reclaimed += self.nodes[index].size();
                 self.release_segment(index);
             }
         }
@@ -76,7 +76,7 @@ impl Allocator {
     /// Releases a free block's segment if it is the whole of it; says how much that was.
     fn release_whole(&mut self, index: Index) -> Option<u64> {
         let node = &self.nodes[index];
-        let bytes = node.size;
+        let bytes = node.size();
         (!node.is_split()).then(|| {
             self.release_segment(index);
             bytes
@@ -85,7 +85,7 @@ impl Allocator {
 
     fn release_segment(&mut self, index: Index) {
         let node = &self.nodes[index];
-        let (address, bytes, kind) = (node.address, node.size, node.pool);
+        let (address, bytes, kind) = (node.address, node.size(), node.pool());
         let (pool, nodes) = self.pool(kind);
         pool.take(nodes, index);
         nodes.remove(index);
@@ -110,7 +110,7 @@ impl Drop for Allocator {
                 self.backing.release(segment.address, segment.bytes);
             }
         }
-        for reservation in self.reservations.iter().filter(|r| r.bytes > 0) {
+        for reservation in &self.reservations {
             self.backing.unreserve(reservation.base, reservation.bytes);
         }
     }

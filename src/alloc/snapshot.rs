@@ -33,7 +33,7 @@ pub struct BlockInfo {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
-    /// What its client asked for; of a free block, its last client.
+    /// What its client asked for; 0 of a free block, where PyTorch still has the last client's request.
     pub requested: u64,
     /// Whether a client holds it.
     pub state: BlockState,
@@ -99,18 +99,21 @@ impl Allocator {
             let chain = std::iter::successors(Some(first), |&i| Some(self.nodes[i].next).filter(|&n| n != NONE));
             let mut gap = true;
             for node in chain.map(|i| &self.nodes[i]) {
-                if node.state == State::Unmapped {
+                if node.is(State::Unmapped) {
                     gap = true;
                     continue;
                 }
                 if std::mem::take(&mut gap) {
                     let expandable = self.config.expandable_segments;
-                    segments.push(Segment { address: node.address, bytes: 0, pool: node.pool, expandable, blocks: Vec::new() });
+                    segments.push(Segment { address: node.address, bytes: 0, pool: node.pool(), expandable, blocks: Vec::new() });
                 }
-                let state = if node.state == State::Allocated { BlockState::Allocated } else { BlockState::Inactive };
+                let (state, requested) = match node.is(State::Allocated) {
+                    true => (BlockState::Allocated, node.requested()),
+                    false => (BlockState::Inactive, 0),
+                };
                 if let Some(segment) = segments.last_mut() {
-                    segment.bytes += node.size;
-                    segment.blocks.push(BlockInfo { address: node.address, bytes: node.size, requested: node.requested, state });
+                    segment.bytes += node.size();
+                    segment.blocks.push(BlockInfo { address: node.address, bytes: node.size(), requested, state });
                 }
             }
         }

@@ -14,11 +14,15 @@ pub struct Stat {
     pub peak: u64,
     /// All increases.
     pub allocated: u64,
-    /// All decreases.
-    pub freed: u64,
 }
 
 impl Stat {
+    /// All decreases.
+    #[must_use]
+    pub const fn freed(&self) -> u64 {
+        self.allocated - self.current
+    }
+
     #[inline]
     pub(super) fn increase(&mut self, by: u64) {
         self.current += by;
@@ -30,16 +34,16 @@ impl Stat {
     pub(super) fn decrease(&mut self, by: u64) {
         debug_assert!(by <= self.current, "a statistic fell below zero");
         self.current -= by;
-        self.freed += by;
     }
 
-    /// Increase or decrease, by sign; without a branch, for the sign is anyone's guess.
+    /// Increase, decrease or neither, by sign.
     #[inline]
     pub(super) fn shift(&mut self, by: i64) {
-        self.current = self.current.wrapping_add_signed(by);
-        self.peak = self.peak.max(self.current);
-        self.allocated += by.max(0).unsigned_abs();
-        self.freed += by.min(0).unsigned_abs();
+        match by {
+            0 => {}
+            1.. => self.increase(by.unsigned_abs()),
+            _ => self.decrease(by.unsigned_abs()),
+        }
     }
 }
 

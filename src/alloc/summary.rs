@@ -59,7 +59,7 @@ impl Table {
     }
 
     fn row(&mut self, name: &str, of: Stat, all: Stat, cell: Cell) {
-        let cells = [(of.current, all.current), (of.peak, all.peak), (of.allocated, all.allocated), (of.freed, all.freed)];
+        let cells = [(of.current, all.current), (of.peak, all.peak), (of.allocated, all.allocated), (of.freed(), all.freed())];
         let cells = cells.map(|(value, scale)| cell(value, scale));
         self.line(&format!(" {name:<21} | {} ", cells.join(" | ")));
     }

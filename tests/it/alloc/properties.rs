@@ -117,7 +117,7 @@ fn recount(snapshot: &Snapshot, expandable: bool, stats: &runner::alloc::Stats) 
     for (name, array) in stats.arrays() {
         let StatArray { all, small_pool, large_pool } = array;
         for stat in [all, small_pool, large_pool] {
-            assert!(stat.peak >= stat.current && stat.current == stat.allocated - stat.freed, "{name}: {stat:?}");
+            assert!(stat.peak >= stat.current && stat.current == stat.allocated - stat.freed(), "{name}: {stat:?}");
         }
         let counted = name.replace("active", "allocation").replace("allocation_bytes", "allocated_bytes");
         let counted = if name.starts_with("inactive") { name } else { &counted };
@@ -252,7 +252,7 @@ proptest! {
             prop_assert_eq!(allocator.snapshot().segments, vec![]);
             prop_assert_eq!(ledger.borrow().memory(), 0);
             let arrays = allocator.stats().arrays();
-            prop_assert!(arrays.iter().all(|(_, a)| a.all.current == 0 && a.all.allocated == a.all.freed));
+            prop_assert!(arrays.iter().all(|(_, a)| a.all.current == 0 && a.all.allocated == a.all.freed()));
         }
         drop(allocator);
         prop_assert!(ledger.borrow().is_empty(), "the backing did not get everything back");
