@@ -87,8 +87,8 @@ impl AllocatorConfig {
     /// What must be reserved before garbage is collected, in bytes; `None` where it never is: PyTorch collects only under a limit.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
     pub(super) fn garbage_threshold(&self) -> Option<u64> {
-        let limit = self.memory_limit?;
-        (self.garbage_collection_threshold > 0.0).then(|| (self.garbage_collection_threshold * limit as f64) as u64)
+        let share = Some(self.garbage_collection_threshold).filter(|&share| share > 0.0)?;
+        Some((share * self.memory_limit? as f64) as u64)
     }
 }
 

@@ -291,9 +291,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % below
         };
-        for step in 0..20_000u64 {
+        for step in 0..4_000u64 {
             // Grows to hundreds, shrinks to nothing, and so on.
-            let growing = step / 1000 % 2 == 0;
+            let growing = step / 500 % 2 == 0;
             if model.is_empty() || random(10) < if growing { 7 } else { 2 } {
                 let address = (random(1 << 20) as u64) << 20 | step;
                 let size = SIZES[random(SIZES.len())] * MIN_BLOCK;

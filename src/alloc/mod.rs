@@ -1,7 +1,7 @@
 //! The caching allocator: which bytes PyTorch 2.11 would hand out, keep, split, merge and give back. Pure policy over a
 //! [`Backing`], which is the only thing that knows where memory comes from. Nothing here knows tensors or devices.
 //!
-//! The policy in short, before any code (sizes in [`size`], the order of fallbacks in [`allocator`]):
+//! The policy in short, before any code (sizes in `size`, the order of fallbacks in `allocator`):
 //!
 //! - A request is rounded up to 512 bytes; up to 1 MiB it belongs to the small pool, above to the large one.
 //! - The smallest free block of its pool that holds it is taken, the lowest address among equals, and split if enough is left.

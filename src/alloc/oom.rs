@@ -54,11 +54,11 @@ impl OutOfMemory {
 /// A size as PyTorch prints it: the unit changes just above a power of 1024, so 2^20 is `1024.00 KiB`.
 #[allow(clippy::cast_precision_loss)]
 fn figure(bytes: u64) -> String {
-    let in_units = |unit: u64, name| format!("{:.2} {name}", bytes as f64 / unit as f64);
-    match bytes {
-        0..=KIB => format!("{bytes} bytes"),
-        ..=MIB => in_units(KIB, "KiB"),
-        ..=GIB => in_units(MIB, "MiB"),
-        _ => in_units(GIB, "GiB"),
-    }
+    let (unit, name) = match bytes {
+        ..=KIB => return format!("{bytes} bytes"),
+        _ if bytes <= MIB => (KIB, "KiB"),
+        _ if bytes <= GIB => (MIB, "MiB"),
+        _ => (GIB, "GiB"),
+    };
+    format!("{:.2} {name}", bytes as f64 / unit as f64)
 }
