@@ -16,7 +16,7 @@ pub(super) enum DeviceName {
     Cuda(u32),
     /// The CPU, with host memory.
     Host,
-    /// Nothing computes and no memory is taken: any size, in milliseconds.
+    /// Nothing computes and no memory is taken: whatever the GPU stood in for would hold, in milliseconds.
     Virtual,
 }
 
