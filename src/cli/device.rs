@@ -8,8 +8,9 @@ use crate::device::cuda::Cuda;
 use crate::device::host::{Host, HostBacking};
 use crate::exec::Exec;
 use crate::gpu::Gpu;
-use crate::measure::{DeviceMemory, device_memory};
+use crate::measure::device_memory;
 use crate::model::Work;
+use crate::record::DeviceMemory;
 use crate::tensor::Memory;
 use crate::train::{self, Observer};
 

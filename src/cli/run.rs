@@ -9,10 +9,9 @@ use std::time::SystemTime;
 
 use crate::experiment::Experiment;
 use crate::gpu::Gpu;
-use crate::measure::DeviceMemory;
 use crate::meta::format_bytes;
 use crate::predict::predict;
-use crate::record::{Measured, MicroStep, Predicted};
+use crate::record::{DeviceMemory, Measured, MicroStep, Predicted};
 use crate::report::progress::Progress;
 use crate::report::run_file::{self, Machine, RunFile};
 use crate::report::{CaseReport, Table, files, join, results, training};
@@ -84,7 +83,7 @@ impl Run {
             reports.push(CaseReport { labels, rows: join(&heard.rows, predicted) });
             trainings.push((case.key.clone(), heard.micro_steps));
             held = device_memory.or(held);
-            resolved.push(run_file::Case { key: case.key, device_memory: device_memory.map(as_written), experiment: case.resolved });
+            resolved.push(run_file::Case { key: case.key, device_memory, experiment: case.resolved });
         }
         drop(progress);
 
@@ -173,19 +172,6 @@ fn in_words(held: &DeviceMemory) -> String {
         of(held.reserved),
         of(held.remainder.unsigned_abs()),
     )
-}
-
-fn as_written(held: DeviceMemory) -> run_file::DeviceMemory {
-    run_file::DeviceMemory {
-        used: held.used,
-        before_context: held.before_context,
-        context: held.context,
-        libraries: held.libraries,
-        reserved: held.reserved,
-        remainder: held.remainder,
-        process_after_context: held.process_after_context,
-        process: held.process,
-    }
 }
 
 fn machine() -> Machine {

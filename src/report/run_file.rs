@@ -4,6 +4,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+
+use crate::record::DeviceMemory;
 use toml::value::{Date, Datetime, Offset, Time};
 
 /// The whole file.
@@ -40,29 +42,6 @@ pub struct Case {
     pub device_memory: Option<DeviceMemory>,
     /// The case as an experiment of its own, all defaults and `--set` written out.
     pub experiment: toml::Table,
-}
-
-/// Bytes on a GPU at the end of a case: `used = before_context + context + libraries + reserved + remainder`.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct DeviceMemory {
-    /// Held by all processes, as the driver counts.
-    pub used: u64,
-    /// Held before this process made its context.
-    pub before_context: u64,
-    /// What making the context took.
-    pub context: u64,
-    /// What making libraries' handles and loading kernels took.
-    pub libraries: u64,
-    /// The allocator's reserved bytes.
-    pub reserved: u64,
-    /// What is left over.
-    pub remainder: i64,
-    /// Held by this process right after its context was made, as NVML counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process_after_context: Option<u64>,
-    /// Held by this process at the end, as NVML counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<u64>,
 }
 
 /// The machine a run took place on.
