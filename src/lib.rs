@@ -6,18 +6,19 @@
 //! 2. [`record`]: phases, categories, rows; the words in which training and prediction speak.
 //! 3. [`alloc`]: PyTorch's caching allocator as pure policy. Never a tensor or a device.
 //! 4. [`gpu`]: the catalogue of GPU models.
-//! 5. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
-//! 6. [`model`]: from layers to a plan of operators over values.
-//! 7. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
-//! 8. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
-//! 9. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 10. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 11. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 12. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 13. [`measure`]: what each number of a row is.
-//! 14. [`train`]: the reference loop. Never the predictor.
-//! 15. [`report`]: tables and files, from rows. Never how a row came about.
-//! 16. [`cli`]: the commands, and the only place where prediction and training meet.
+//! 5. [`scratch`]: what libraries ask for besides their arguments, foreseen or written down.
+//! 6. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
+//! 7. [`model`]: from layers to a plan of operators over values.
+//! 8. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
+//! 9. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
+//! 10. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 11. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 12. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 13. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 14. [`measure`]: what each number of a row is.
+//! 15. [`train`]: the reference loop. Never the predictor.
+//! 16. [`report`]: tables and files, from rows. Never how a row came about.
+//! 17. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
@@ -34,5 +35,6 @@ pub mod optim;
 pub mod predict;
 pub mod record;
 pub mod report;
+pub mod scratch;
 pub mod tensor;
 pub mod train;

@@ -1,11 +1,15 @@
 //! Arguments that several commands share.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::str::FromStr;
 
 use anstream::ColorChoice;
 
 use crate::gpu::{self, Gpu};
+use crate::scratch::{Recorded, Rules, Scratch};
+
+use super::exit::Failure;
 
 /// What computes and where segments come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,22 @@ pub(super) struct Files {
     /// The GPU whose memory behaviour counts where no GPU takes part
     #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
     pub(super) gpu: &'static Gpu,
+    /// The run file of a run on such a GPU: its libraries' scratch counts where no GPU takes part, not the rules'
+    #[arg(long, value_name = "RUN.toml")]
+    scratch: Option<PathBuf>,
+}
+
+impl Files {
+    /// What libraries ask for where no GPU takes part.
+    ///
+    /// # Errors
+    /// The file named is none, or another GPU's.
+    pub(super) fn scratch(&self) -> Result<Rc<dyn Scratch>, Failure> {
+        match &self.scratch {
+            None => Ok(Rc::new(Rules)),
+            Some(path) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
+        }
+    }
 }
 
 /// The GPU of that name.

@@ -1,5 +1,6 @@
 //! Where cases run: the device, the source of its segments, and a fresh allocator for each case.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::alloc::{Allocator, AllocatorConfig, Backing, Placement};
@@ -10,7 +11,9 @@ use crate::exec::Exec;
 use crate::gpu::Gpu;
 use crate::measure::device_memory;
 use crate::model::Work;
+use crate::ops::RuleContext;
 use crate::record::DeviceMemory;
+use crate::scratch::{Asked, Rules, Scratch};
 use crate::tensor::Memory;
 use crate::train::{self, Observer};
 
@@ -21,6 +24,7 @@ use super::exit::{Exit, Failure};
 pub(super) struct Place {
     kind: Kind,
     gpu: Gpu,
+    scratch: Rc<Asked>,
 }
 
 enum Kind {
@@ -30,13 +34,14 @@ enum Kind {
 }
 
 impl Place {
-    /// The device asked for. `gpu` is the one that host and virtual stand in for; a GPU is what it is.
+    /// The device asked for. `gpu` is the one that host and virtual stand in for, and `scratch` what its libraries ask for; a GPU is what it is.
     ///
     /// # Errors
     /// There is none such.
-    pub(super) fn choose(name: DeviceName, gpu: &'static Gpu) -> Result<Self, Failure> {
-        let stand_in = |kind| Self { kind, gpu: gpu.clone() };
-        let real = |cuda: Rc<Cuda>| Self { gpu: cuda.facts().gpu.clone(), kind: Kind::Cuda(cuda) };
+    pub(super) fn choose(name: DeviceName, gpu: &'static Gpu, scratch: Rc<dyn Scratch>) -> Result<Self, Failure> {
+        let stand_in = |kind| Self { kind, gpu: gpu.clone(), scratch: Rc::new(Asked::new(Rc::clone(&scratch))) };
+        let real =
+            |cuda: Rc<Cuda>| Self { gpu: cuda.facts().gpu.clone(), kind: Kind::Cuda(cuda), scratch: Rc::new(Asked::new(Rc::new(Rules))) };
         match name {
             DeviceName::Virtual => Ok(stand_in(Kind::Virtual)),
             DeviceName::Host => Ok(stand_in(Kind::Host)),
@@ -88,7 +93,20 @@ impl Place {
             }
             Kind::Virtual => (Device::Virtual, Box::new(numbers())),
         };
-        Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing)))
+        Exec::new(self.gpu.clone(), device, Memory::new(Allocator::new(config, backing))).with_scratch(self.scratch.clone())
+    }
+
+    /// What predictions go by.
+    pub(super) fn rules(&self) -> RuleContext<'_> {
+        RuleContext { gpu: &self.gpu, scratch: &*self.scratch }
+    }
+
+    /// What a GPU's libraries asked for so far, by the request's key, in bytes; nothing where none takes part.
+    pub(super) fn asked(&self) -> BTreeMap<String, u64> {
+        match self.kind {
+            Kind::Cuda(_) => self.scratch.answers(),
+            Kind::Host | Kind::Virtual => BTreeMap::new(),
+        }
     }
 
     /// Waits for the device, and asks whether it is well.

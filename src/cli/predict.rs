@@ -1,5 +1,6 @@
 //! `runner predict FILE…`: the table from shapes alone. No device takes part and nothing is written.
 
+use crate::ops::RuleContext;
 use crate::record::Status;
 use crate::report::{CaseReport, Table, join};
 
@@ -23,12 +24,14 @@ pub(super) struct Args {
 /// Predicts and prints.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
+    let scratch = args.files.scratch()?;
+    let cx = RuleContext { gpu: args.files.gpu, scratch: &*scratch };
     for experiment in load::load(&args.files)? {
         let cases: Vec<CaseReport> = experiment
             .cases
             .iter()
             .map(|case| {
-                let predicted = crate::predict::predict(&case.work, args.files.gpu, case.allocator.clone());
+                let predicted = crate::predict::predict(&case.work, cx, case.allocator.clone());
                 CaseReport { labels: load::labels(case), rows: join(&[], &predicted) }
             })
             .collect();

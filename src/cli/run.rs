@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::experiment::Experiment;
-use crate::gpu::Gpu;
 use crate::meta::format_bytes;
+use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Measured, MicroStep, Predicted};
 use crate::report::progress::Progress;
@@ -40,8 +40,8 @@ pub(super) struct Args {
 
 /// Runs all experiments.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let place = Place::choose(args.device, args.files.gpu)?;
-    let runs: Vec<Run> = load::load(&args.files)?.into_iter().map(|e| Run::foresee(e, place.gpu())).collect();
+    let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
+    let runs: Vec<Run> = load::load(&args.files)?.into_iter().map(|e| Run::foresee(e, place.rules())).collect();
     if place.is_host() {
         refuse_what_does_not_fit(&runs)?;
     }
@@ -60,8 +60,8 @@ struct Run {
 }
 
 impl Run {
-    fn foresee(experiment: Experiment, gpu: &Gpu) -> Self {
-        let predicted = experiment.cases.iter().map(|case| predict(&case.work, gpu, case.allocator.clone())).collect();
+    fn foresee(experiment: Experiment, cx: RuleContext<'_>) -> Self {
+        let predicted = experiment.cases.iter().map(|case| predict(&case.work, cx, case.allocator.clone())).collect();
         Self { experiment, predicted }
     }
 
@@ -97,6 +97,7 @@ impl Run {
             started: run_file::utc(started),
             ended: run_file::utc(SystemTime::now()),
             machine: machine(),
+            scratch: place.asked(),
             case: resolved,
         };
         let write = |path: &PathBuf, text: &[u8]| files::write_whole(path, text).map_err(|e| Failure::new(Exit::Failed, e));

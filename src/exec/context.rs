@@ -11,6 +11,7 @@ use crate::device::host::Host;
 use crate::gpu::Gpu;
 use crate::meta::TensorMeta;
 use crate::record::Category;
+use crate::scratch::{Request, Rules, Scratch};
 use crate::tensor::{Memory, Storage, Tensor};
 
 /// Where operators run.
@@ -21,13 +22,26 @@ pub struct Exec {
     pub(super) workspaces: Workspaces,
     generator: Generator,
     memory: Rc<Memory>,
+    scratch: Rc<dyn Scratch>,
 }
 
 impl Exec {
     /// A device whose memory comes from `memory` and whose size-dependent choices are those of `gpu`.
     #[must_use]
     pub fn new(gpu: Gpu, device: Device, memory: Rc<Memory>) -> Self {
-        Self { gpu, device, workspaces: Workspaces::default(), generator: Generator::default(), memory }
+        Self { gpu, device, workspaces: Workspaces::default(), generator: Generator::default(), memory, scratch: Rc::new(Rules) }
+    }
+
+    /// The same with another source of what libraries ask for.
+    #[must_use]
+    pub fn with_scratch(self, scratch: Rc<dyn Scratch>) -> Self {
+        Self { scratch, ..self }
+    }
+
+    /// What a library asks for, in bytes.
+    #[must_use]
+    pub fn asked(&self, request: &Request) -> u64 {
+        self.scratch.bytes(&self.gpu, request)
     }
 
     /// The GPU that is run on or stood in for.

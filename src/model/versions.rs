@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         let metas: Vec<TensorMeta> = inputs.iter().map(|v| self.program.values[v.0 as usize].clone()).collect();
         let needs: Vec<bool> = inputs.iter().map(|v| self.needs_grad[v.0 as usize]).collect();
         // Which tensors are kept does not depend on the GPU.
-        let forward = rule.forward(RuleContext { gpu: &CATALOGUE[0] }, &metas, &needs);
+        let forward = rule.forward(RuleContext::from(&CATALOGUE[0]), &metas, &needs);
         let input = |i: usize| inputs[i].0 as usize;
         let mut keeps = false;
         for effect in &forward.effects {

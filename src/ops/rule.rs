@@ -3,6 +3,7 @@
 
 use crate::gpu::Gpu;
 use crate::meta::{DType, Shape, TensorMeta};
+use crate::scratch::{Rules, Scratch};
 
 /// A storage that a recipe allocates, by number, local to that recipe.
 pub type Slot = usize;
@@ -114,6 +115,15 @@ impl Library {
 pub struct RuleContext<'a> {
     /// The GPU that is run on or stood in for.
     pub gpu: &'a Gpu,
+    /// What libraries ask for there.
+    pub scratch: &'a dyn Scratch,
+}
+
+impl<'a> From<&'a Gpu> for RuleContext<'a> {
+    /// A GPU that nobody can ask: its libraries' scratch is foreseen by the rules.
+    fn from(gpu: &'a Gpu) -> Self {
+        Self { gpu, scratch: &Rules }
+    }
 }
 
 /// An operator over shapes that do not go together. The message names both sides.

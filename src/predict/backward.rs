@@ -80,7 +80,7 @@ impl Machine<'_, '_> {
     fn formulas(&mut self, program: &Compiled<'_>, id: NodeId, incoming: &[Option<Gradient>]) -> Attempt<Vec<Option<Handed>>> {
         let op = &program.ops[self.graph.node(id).op as usize];
         let mut opened = self.open(program, id)?;
-        let recipe = op.backward(self.gpu, incoming);
+        let recipe = op.backward(self.cx, incoming);
         self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
         for &effect in &recipe.effects {
             if effect == Effect::Returned {

@@ -10,9 +10,8 @@ use super::graph::{Edge, Graph, Kept, Kind, NO_NODE, NodeId};
 use super::listener::Pass;
 use super::program::{Compiled, Instruction, OpId, Source};
 use super::storage::{Attempt, Id, NONE, Storages};
-use crate::gpu::Gpu;
 use crate::model::ValueId;
-use crate::ops::{Effect, Library, Saved};
+use crate::ops::{Effect, Library, RuleContext, Saved};
 use crate::record::Category;
 
 /// A variable's tensor: it holds its storage, and the node that made it.
@@ -99,7 +98,7 @@ pub(super) struct Machine<'l, 'g> {
     pub(super) storages: Storages<'l>,
     pub(super) graph: Graph,
     pub(super) frames: Frames,
-    pub(super) gpu: &'g Gpu,
+    pub(super) cx: RuleContext<'g>,
     /// Parameters and buffers.
     pub(super) state: Vec<Id>,
     /// Gradients of parameters, by their number in the state.
@@ -111,12 +110,12 @@ pub(super) struct Machine<'l, 'g> {
 }
 
 impl<'l, 'g> Machine<'l, 'g> {
-    pub(super) fn new(storages: Storages<'l>, gpu: &'g Gpu) -> Self {
+    pub(super) fn new(storages: Storages<'l>, cx: RuleContext<'g>) -> Self {
         Self {
             storages,
             graph: Graph::default(),
             frames: Frames::default(),
-            gpu,
+            cx,
             state: Vec::new(),
             gradients: Vec::new(),
             workspaces: [[NONE; 2]; 2],
@@ -385,7 +384,7 @@ impl<'l, 'g> Machine<'l, 'g> {
         }
         let (t, l) = (thread as usize, library as usize);
         if self.workspaces[t][l] == NONE {
-            self.workspaces[t][l] = self.storages.alloc_workspace(library.workspace_bytes(self.gpu), library)?;
+            self.workspaces[t][l] = self.storages.alloc_workspace(library.workspace_bytes(self.cx.gpu), library)?;
         }
         Ok(())
     }

@@ -21,22 +21,29 @@ mod training;
 pub use listener::{Happening, Listener, Origin, Pass};
 
 use crate::alloc::AllocatorConfig;
-use crate::gpu::Gpu;
 use crate::model::Work;
+use crate::ops::RuleContext;
 use crate::record::Predicted;
 
-/// The rows of one case: what each phase will hold, and the phase in which memory will run out, if it will.
+/// The rows of one case: what each phase will hold, and the phase in which memory will run out, if it will. A GPU alone stands for
+/// itself with scratch as the rules foresee it.
 #[must_use]
-pub fn predict(work: &Work, gpu: &Gpu, config: AllocatorConfig) -> Vec<Predicted> {
-    predict_with(work, gpu, config, None)
+pub fn predict<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> Vec<Predicted> {
+    predict_with(work, cx, config, None)
 }
 
 /// As [`predict`], telling a listener of everything that is allocated and freed on the way.
 #[must_use]
-pub fn predict_with(work: &Work, gpu: &Gpu, config: AllocatorConfig, listener: Option<&mut dyn Listener>) -> Vec<Predicted> {
-    let storages = storage::Storages::new(gpu, config, listener);
+pub fn predict_with<'a>(
+    work: &Work,
+    cx: impl Into<RuleContext<'a>>,
+    config: AllocatorConfig,
+    listener: Option<&mut dyn Listener>,
+) -> Vec<Predicted> {
+    let cx = cx.into();
+    let storages = storage::Storages::new(cx.gpu, config, listener);
     match work {
-        Work::Train(plan) => training::run(plan, gpu, storages),
+        Work::Train(plan) => training::run(plan, cx, storages),
         Work::Script(script) => script::run(script, storages),
     }
 }

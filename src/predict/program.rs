@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::graph::Gradient as Arrived;
-use crate::gpu::Gpu;
 use crate::meta::TensorMeta;
 use crate::model::{Body, LayerId, Program, StateKind, StateTensor, Step, ValueId};
 use crate::ops::rule::{Effect, Gradient, OpRule, Output, RuleContext};
@@ -117,14 +116,14 @@ pub(super) struct Compiled<'p> {
 
 impl<'p> Compiled<'p> {
     /// Makes a program ready. `tape`: whether gradients are recorded.
-    pub(super) fn new(program: &'p Program, state: &[StateTensor], gpu: &Gpu, tape: bool) -> Self {
+    pub(super) fn new(program: &'p Program, state: &[StateTensor], cx: RuleContext<'_>, tape: bool) -> Self {
         let mut requires = vec![false; program.values.len()];
         for (required, s) in requires.iter_mut().zip(state) {
             *required = tape && s.kind == StateKind::Parameter;
         }
         let views = vec![None; program.values.len()];
         let mut c =
-            Compiling { program, gpu, views, instructions: Vec::new(), ops: Vec::new(), regions: Vec::new(), open: Vec::new(), requires };
+            Compiling { program, cx, views, instructions: Vec::new(), ops: Vec::new(), regions: Vec::new(), open: Vec::new(), requires };
         let forward = c.body(&program.forward);
         let criterion = program.criterion.as_ref().map(|b| c.body(b));
         let divide = program.divide.as_ref().map(|b| c.body(b));
@@ -139,7 +138,7 @@ const NOTHING: Range<usize> = usize::MAX..0;
 
 struct Compiling<'p, 'g> {
     program: &'p Program,
-    gpu: &'g Gpu,
+    cx: RuleContext<'g>,
     instructions: Vec<Instruction>,
     ops: Vec<Op<'p>>,
     regions: Vec<Region>,
@@ -201,7 +200,7 @@ impl<'p> Compiling<'p, '_> {
     fn run(&mut self, rule: &'p dyn OpRule, inputs: &[ValueId], outputs: &[ValueId], layer: LayerId) {
         let metas: Vec<TensorMeta> = inputs.iter().map(|v| self.program.values[v.0 as usize].clone()).collect();
         let needs: Vec<bool> = inputs.iter().map(|v| self.requires[v.0 as usize]).collect();
-        let forward = rule.forward(RuleContext { gpu: self.gpu }, &metas, &needs);
+        let forward = rule.forward(self.cx, &metas, &needs);
         let results: Vec<Source> = forward.outputs.iter().zip(outputs).map(|(output, &value)| self.result(output, value, inputs)).collect();
         let is_node = needs.contains(&true) && !results.iter().all(|r| matches!(r, Source::Same(_)));
         for (result, v) in results.iter().zip(outputs) {
@@ -246,14 +245,14 @@ impl<'p> Compiling<'p, '_> {
 
 impl Op<'_> {
     /// Backward's recipe for gradients that lie as these do.
-    pub(super) fn backward(&self, gpu: &Gpu, incoming: &[Option<Arrived>]) -> Rc<Backward> {
+    pub(super) fn backward(&self, cx: RuleContext<'_>, incoming: &[Option<Arrived>]) -> Rc<Backward> {
         let layouts = || incoming.iter().map(|g| g.as_ref().map(|g| &g.layout));
         let mut cached = self.backward.borrow_mut();
         if let Some(b) = cached.as_ref().filter(|b| b.incoming.iter().zip(layouts()).all(|(a, b)| alike(a.as_ref(), b))) {
             return Rc::clone(b);
         }
         let metas: Vec<Option<TensorMeta>> = layouts().map(|g| g.map(|g| TensorMeta::clone(g))).collect();
-        let recipe = self.rule.backward(RuleContext { gpu }, &self.metas, &metas, &self.needs);
+        let recipe = self.rule.backward(cx, &self.metas, &metas, &self.needs);
         let gradients = recipe
             .gradients
             .into_iter()

@@ -8,7 +8,7 @@ use super::program::{Compiled, Layout};
 use super::storage::{Attempt, Id, NONE};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::mul::rule::Mul;
-use crate::ops::rule::{Effect, OpRule, RuleContext, promote};
+use crate::ops::rule::{Effect, OpRule, promote};
 use crate::record::Category;
 
 const F32: u64 = 4;
@@ -44,7 +44,7 @@ impl Scaler {
         let root = m.root_gradient(&scaled)?;
         begin(m);
         let inputs = [TensorMeta::clone(layout), scale];
-        let recipe = Mul.backward(RuleContext { gpu: m.gpu }, &inputs, &[Some(TensorMeta::clone(&scaled))], &[true, false]);
+        let recipe = Mul.backward(m.cx, &inputs, &[Some(TensorMeta::clone(&scaled))], &[true, false]);
         for &effect in recipe.effects.iter().filter(|&&e| e != Effect::Returned) {
             m.perform(effect, Thread::Backward)?;
         }

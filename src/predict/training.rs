@@ -6,19 +6,18 @@ use super::machine::{Machine, Scope, Thread, Variable};
 use super::program::{Compiled, Layout, Span};
 use super::scaler::Scaler;
 use super::storage::{Attempt, Id, NONE, Storages};
-use crate::gpu::Gpu;
 use crate::meta::TensorMeta;
 use crate::model::{KeepLoss, Plan, StateKind};
-use crate::ops::Effect;
+use crate::ops::{Effect, RuleContext};
 use crate::optim::{Implementation, Optimizer, StepRecipe};
 use crate::record::{At, Category, Phase, Predicted, Status};
 
 /// Runs a plan to its end or to the phase in which memory runs out.
-pub(super) fn run(plan: &Plan, gpu: &Gpu, storages: Storages<'_>) -> Vec<Predicted> {
+pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>) -> Vec<Predicted> {
     let parameters = plan.state.iter().filter(|s| s.kind == StateKind::Parameter).map(|s| s.meta.clone()).collect();
     let mut training = Training {
         plan,
-        machine: Machine::new(storages, gpu),
+        machine: Machine::new(storages, cx),
         at: At { step: 0, micro_step: 0, phase: Phase::Model },
         input: NONE,
         target: NONE,
@@ -62,7 +61,7 @@ impl<'p> Training<'p, '_, '_> {
         for step in 1..=settings.steps {
             let index = self.plan.schedule[usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.plan.schedule.len() - 1)];
             if current.as_ref().is_none_or(|(i, _)| *i != index) {
-                let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.gpu, !settings.no_grad);
+                let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.cx, !settings.no_grad);
                 current = Some((index, program));
             }
             let (_, program) = current.as_ref().expect("it was just made");

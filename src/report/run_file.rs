@@ -1,6 +1,7 @@
 //! `NAME.run.toml`: what stands behind a results file. It holds all that may differ between two runs that give the same results:
 //! the machine, the version, the device, the time.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -27,6 +28,9 @@ pub struct RunFile {
     pub ended: Datetime,
     /// Where it ran.
     pub machine: Machine,
+    /// What the GPU's libraries asked for, in bytes, by what they were to do; absent without a GPU. `--scratch` reads it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scratch: BTreeMap<String, u64>,
     /// Its cases.
     pub case: Vec<Case>,
 }

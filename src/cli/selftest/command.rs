@@ -1,12 +1,14 @@
 //! The command: runs all cases, prints the table, and fails on any norm over its bound.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::alloc::AllocatorConfig;
 use crate::exec::Exec;
 use crate::gpu::Gpu;
 use crate::meta::DType;
 use crate::ops::Operator;
+use crate::scratch::Rules;
 
 use super::codec::TYPES;
 use super::report::{Line, Section};
@@ -48,7 +50,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage("the virtual device computes nothing; check `host` or `cuda`"));
     }
     let gpu = Gpu::named(crate::gpu::DEFAULT).expect("the default is in the catalogue");
-    let (place, host) = (Place::choose(args.device, gpu)?, Place::choose(DeviceName::Host, gpu)?);
+    let (place, host) = (Place::choose(args.device, gpu, Rc::new(Rules))?, Place::choose(DeviceName::Host, gpu, Rc::new(Rules))?);
     let exec = || (place.exec(AllocatorConfig::default()), host.exec(AllocatorConfig::default()));
     let failed = |e: String| Failure::new(Exit::Failed, e);
     console::print(&format!("{} against the host's f64: relative norms\n\n", place.describe()))?;

@@ -1,0 +1,157 @@
+//! What a library is asked to do, as far as its scratch depends on it. A request written as text is its key in a run's file.
+
+use std::fmt;
+
+use crate::meta::DType;
+
+/// One buffer of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Request {
+    /// A convolution's workspace.
+    Convolution(Convolution),
+    /// A buffer of a recurrent network.
+    Recurrent(Recurrent),
+}
+
+/// Which of a convolution's three computations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// The output.
+    Forward,
+    /// The gradient of the input.
+    GradInput,
+    /// The gradient of the weight.
+    GradWeight,
+}
+
+/// A two-dimensional convolution. Pairs are height, width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Convolution {
+    /// What is computed.
+    pub direction: Direction,
+    /// Of all tensors.
+    pub dtype: DType,
+    /// Batch, channels, height, width.
+    pub input: [u64; 4],
+    /// Output channels, channels of a group, height, width.
+    pub weight: [u64; 4],
+    /// Steps of the window.
+    pub stride: [u64; 2],
+    /// Zeros on each side.
+    pub padding: [u64; 2],
+    /// Distances of the window's elements.
+    pub dilation: [u64; 2],
+    /// Groups of channels.
+    pub groups: u64,
+}
+
+/// Which recurrent network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cell {
+    /// Long short-term memory: four gates, and a state besides the hidden one.
+    Lstm,
+    /// Gated recurrent unit: three gates.
+    Gru,
+}
+
+/// A buffer of a recurrent network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Buffer {
+    /// Freed when the call returns. Forward's while training and both of backward's are one size.
+    Workspace,
+    /// Kept from forward for backward.
+    Reserve,
+}
+
+/// A recurrent network over a padded batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Recurrent {
+    /// What is asked for.
+    pub buffer: Buffer,
+    /// The kind.
+    pub cell: Cell,
+    /// Of all tensors.
+    pub dtype: DType,
+    /// Samples.
+    pub batch: u64,
+    /// Positions.
+    pub length: u64,
+    /// Features of the input.
+    pub input: u64,
+    /// Size of the hidden state.
+    pub hidden: u64,
+    /// Layers on top of each other.
+    pub layers: u64,
+    /// Whether each layer also runs from the end.
+    pub bidirectional: bool,
+    /// Whether backward will follow.
+    pub training: bool,
+}
+
+impl Convolution {
+    /// Batch, channels, height, width of the output.
+    #[must_use]
+    pub fn output(&self) -> [u64; 4] {
+        let side = |axis: usize| {
+            let reach = self.dilation[axis] * (self.weight[axis + 2] - 1) + 1;
+            (self.input[axis + 2] + 2 * self.padding[axis] - reach) / self.stride[axis] + 1
+        };
+        [self.input[0], self.weight[0], side(0), side(1)]
+    }
+}
+
+impl Cell {
+    /// PyTorch's name, in small letters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lstm => "lstm",
+            Self::Gru => "gru",
+        }
+    }
+
+    /// Rows of weights a unit of the hidden state.
+    #[must_use]
+    pub const fn gates(self) -> u64 {
+        match self {
+            Self::Lstm => 4,
+            Self::Gru => 3,
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Convolution(c) => c.fmt(f),
+            Self::Recurrent(r) => r.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Convolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = match self.direction {
+            Direction::Forward => "forward",
+            Direction::GradInput => "grad_input",
+            Direction::GradWeight => "grad_weight",
+        };
+        let ([n, c, h, w], [o, i, kh, kw]) = (self.input, self.weight);
+        let ([sh, sw], [ph, pw], [dh, dw]) = (self.stride, self.padding, self.dilation);
+        write!(f, "conv2d {direction} {} input {n}x{c}x{h}x{w} weight {o}x{i}x{kh}x{kw}", self.dtype)?;
+        write!(f, " stride {sh}x{sw} padding {ph}x{pw} dilation {dh}x{dw} groups {}", self.groups)
+    }
+}
+
+impl fmt::Display for Recurrent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let buffer = match self.buffer {
+            Buffer::Workspace => "workspace",
+            Buffer::Reserve => "reserve",
+        };
+        write!(f, "{} {buffer} {} batch {} length {}", self.cell.name(), self.dtype, self.batch, self.length)?;
+        write!(f, " input {} hidden {} layers {}", self.input, self.hidden, self.layers)?;
+        f.write_str(if self.bidirectional { " bidirectional" } else { "" })?;
+        f.write_str(if self.training { " training" } else { " inference" })
+    }
+}
