@@ -29,13 +29,13 @@ impl Split {
         Self { blocks: (channels.div_ceil(width), if tall < 8 { 1 } else { tall }) }
     }
 
-    /// Scratch of a reduction to a pair of figures a channel, in the order of its allocation.
-    fn scratch(&self, exec: &Exec, channels: u64, accumulator: u64) -> Result<Option<(Storage, Storage)>> {
+    /// Scratch of a reduction to this many figures a channel: what is taken last comes first, to be given back first.
+    fn scratch(&self, exec: &Exec, figures: u64, channels: u64, accumulator: u64) -> Result<Option<(Storage, Storage)>> {
         let (wide, tall) = self.blocks;
         if tall <= 1 {
             return Ok(None);
         }
-        let staging = exec.scratch(4 * channels * tall * accumulator)?;
+        let staging = exec.scratch(figures * channels * tall * accumulator)?;
         let semaphores = exec.scratch(4 * wide)?;
         Ok(Some((semaphores, staging)))
     }
@@ -47,6 +47,7 @@ impl Split {
 }
 
 /// PyTorch's implementations, which differ in memory.
+#[derive(Clone, Copy, PartialEq)]
 enum Path {
     Cudnn,
     /// A matrix: rows are reduced as channels-last images are.
@@ -59,13 +60,24 @@ impl BatchNorm {
     fn path(&self, x: &TensorMeta, weight: &TensorMeta) -> Path {
         // cuDNN's limits (`_select_batch_norm_backend`): a half input needs f32 parameters, and the batch must not be too long.
         let most_samples = if self.training { 880_801 } else { 65_535 };
-        let halves = x.dtype == DType::BF16 || (x.dtype == DType::F16 && weight.dtype != DType::F32);
-        match x.shape.rank() {
-            0..=2 => Path::Matrix,
-            _ if halves || x.shape.dims()[0] > most_samples => Path::Planes,
-            _ => Path::Cudnn,
+        let halves = [x.dtype, weight.dtype].contains(&DType::BF16) || (x.dtype == DType::F16 && weight.dtype != DType::F32);
+        let elements_fit = x.numel() < MOST_ELEMENTS;
+        if x.shape.rank() > 2 && !halves && x.shape.dims()[0] <= most_samples && self.eps >= 1e-5 && elements_fit {
+            Path::Cudnn
+        } else if inner(x) == 1 && x.numel() <= MOST_ELEMENTS {
+            Path::Matrix
+        } else {
+            Path::Planes
         }
     }
+}
+
+/// What a 32-bit index reaches; other kernels work beyond.
+const MOST_ELEMENTS: u64 = i32::MAX as u64;
+
+/// Elements of one channel of one sample.
+fn inner(x: &TensorMeta) -> u64 {
+    x.shape.dims()[2..].iter().product()
 }
 
 /// One figure a channel.
@@ -90,9 +102,9 @@ impl OpKernel for BatchNorm {
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        let split = Split::of(x.shape.rows(), weight.numel());
+        let split = Split::of(x.numel() / weight.numel(), weight.numel());
         let scratch = match path {
-            Path::Matrix if self.training => split.scratch(exec, weight.numel(), mean.dtype().bytes())?,
+            Path::Matrix if self.training => split.scratch(exec, 4, weight.numel(), mean.dtype().bytes())?,
             _ => None,
         };
         exec.on_cuda(|gpu| {
@@ -117,22 +129,43 @@ impl OpKernel for BatchNorm {
         let (x, weight) = (&at.inputs[0], &at.inputs[1]);
         let new = |i: usize| if at.needs[i] { exec.empty(at.inputs[i].clone()).map(Some) } else { Ok(None) };
         let mut gradients = vec![None; at.inputs.len()];
-        if let Path::Matrix = self.path(x, weight) {
-            let statistics = Rc::new(channel_statistics(x, weight));
-            let sum_dy = exec.empty(Rc::clone(&statistics))?;
-            let sum_dy_xmu = exec.empty(Rc::clone(&statistics))?;
-            (gradients[1], gradients[2]) = (new(1)?, new(2)?);
-            let split = Split::of(x.shape.rows(), weight.numel());
-            let scratch = split.scratch(exec, weight.numel(), statistics.dtype.bytes())?;
-            exec.on_cuda(|gpu| self.sum_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu], split.parts(scratch.as_ref())));
-            drop(scratch);
-            gradients[0] = new(0)?;
-            exec.on_cuda(|gpu| self.backward_on_cuda(gpu, at, &gradients, [&sum_dy, &sum_dy_xmu]));
-        } else {
+        let path = self.path(x, weight);
+        // Between one gradient and the next of a channel lie those of other channels, in backward also where there are no others.
+        let rows = path == Path::Matrix || (x.shape.rank() == 4 && weight.numel() == 1 && x.numel() <= MOST_ELEMENTS);
+        if path == Path::Cudnn && self.training {
+            let _contiguous = exec.contiguous(at.grad())?;
+            // It computes all of them, wanted or not.
+            for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
+                *gradient = Some(exec.empty(at.inputs[i].clone())?);
+            }
+            (0..3).filter(|&i| !at.needs[i]).for_each(|i| gradients[i] = None);
+            exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));
+        } else if at.needs[0] && !rows && x.numel() <= MOST_ELEMENTS {
             for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
                 *gradient = new(i)?;
             }
             exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));
+        } else {
+            let statistics = Rc::new(channel_statistics(x, weight));
+            // cuDNN kept no statistics in evaluation.
+            let _invstd = if path == Path::Cudnn { Some(exec.empty(Rc::clone(&statistics))?) } else { None };
+            // Rows are reduced as such only where the gradients lie so too; other kernels spare the sums that only the input's gradient needs.
+            let rows = rows && at.grad().meta().is_contiguous();
+            let sum = || if rows || at.needs[0] { exec.empty(Rc::clone(&statistics)).map(Some) } else { Ok(None) };
+            let sums = [sum()?, sum()?];
+            (gradients[1], gradients[2]) = (new(1)?, new(2)?);
+            let split = Split::of(x.numel() / weight.numel(), weight.numel());
+            let scratch = if rows { split.scratch(exec, 2, weight.numel(), statistics.dtype.bytes())? } else { None };
+            if let ([Some(dy), Some(dy_xmu)], 1, true) = (&sums, inner(x), self.training) {
+                exec.on_cuda(|gpu| self.sum_on_cuda(gpu, at, &gradients, [dy, dy_xmu], split.parts(scratch.as_ref())));
+                drop(scratch);
+                gradients[0] = new(0)?;
+                exec.on_cuda(|gpu| self.backward_on_cuda(gpu, at, &gradients, [dy, dy_xmu]));
+            } else {
+                drop(scratch);
+                gradients[0] = new(0)?;
+                exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));
+            }
         }
         exec.on_host(|host| self.backward_on_host(host, at, &gradients));
         Ok(gradients)

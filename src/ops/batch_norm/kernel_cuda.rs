@@ -77,11 +77,8 @@ impl BatchNorm {
         launch(cuda, "batch_norm_inference", [inputs[0], inputs[1]], cuda.full(n), &args);
     }
 
-    /// The two sums over a matrix's rows that all gradients are made of, and with them the gradients of weight and bias.
+    /// The two sums over a matrix's rows that all gradients are made of in training, and with them the gradients of weight and bias.
     pub(super) fn sum_on_cuda(&self, cuda: &Cuda, back: &Backward<'_>, gradients: &[Option<Tensor>], sums: [&Tensor; 2], parts: Parts) {
-        if !self.training {
-            return;
-        }
         let types = [back.saved(0), back.saved(1)];
         let [samples, channels, _] = sides(types[0]);
         let (x, grad) = (View::of(types[0].operand()), View::of(back.grad().operand()));
@@ -96,10 +93,6 @@ impl BatchNorm {
 
     /// The gradient of a matrix, once its sums are there.
     pub(super) fn backward_on_cuda(&self, cuda: &Cuda, back: &Backward<'_>, gradients: &[Option<Tensor>], sums: [&Tensor; 2]) {
-        if !self.training {
-            self.backward_of_planes_on_cuda(cuda, back, gradients);
-            return;
-        }
         let Some(out) = &gradients[0] else { return };
         let types = [back.saved(0), back.saved(1)];
         let [samples, channels, _] = sides(types[0]);
