@@ -63,6 +63,8 @@ pub struct Source {
 #[derive(Debug, Clone)]
 pub struct Diagnostics {
     sources: Vec<Source>,
+    /// Of each source, where its lines begin.
+    lines: Vec<Vec<usize>>,
     list: Vec<Diagnostic>,
 }
 
@@ -71,7 +73,9 @@ impl Diagnostics {
     #[must_use]
     pub fn new(sources: Vec<Source>, mut list: Vec<Diagnostic>) -> Self {
         list.sort_by_key(|d| d.span);
-        Self { sources, list }
+        let starts = |s: &Source| std::iter::once(0).chain(s.text.match_indices('\n').map(|(i, _)| i + 1)).collect();
+        let lines = sources.iter().map(starts).collect();
+        Self { sources, lines, list }
     }
 
     /// The mistakes.
@@ -94,10 +98,22 @@ impl Diagnostics {
     /// Line and column, from 1, of a mistake's first character; the column counts characters.
     #[must_use]
     pub fn position(&self, span: Span) -> (usize, usize) {
+        let (number, line, within) = self.line(span);
+        (number, line[..within.start].chars().count() + 1)
+    }
+
+    /// The line that a span starts in: its number, its text, and the part of the span within it.
+    fn line(&self, span: Span) -> (usize, &str, Range<usize>) {
         let text = &self.sources[span.source as usize].text;
+        let starts = &self.lines[span.source as usize];
         let start = floor_boundary(text, span.start);
-        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
-        (text[..start].matches('\n').count() + 1, text[line_start..start].chars().count() + 1)
+        let number = starts.partition_point(|&line| line <= start);
+        let first = starts[number - 1];
+        let last = starts.get(number).map_or(text.len(), |next| next - 1);
+        let line = text[first..last].trim_end_matches('\r');
+        let start = (start - first).min(line.len());
+        let end = (floor_boundary(text, span.end).max(first) - first).min(line.len());
+        (number, line, start..end.max(start))
     }
 
     /// Draws all mistakes, with colours where `styled`.
@@ -123,7 +139,7 @@ impl Diagnostics {
             None => annotate_snippets::Group::with_title(title),
             Some(span) => {
                 let source = &self.sources[span.source as usize];
-                let (number, line, within) = line_of(&source.text, span.start..span.end);
+                let (number, line, within) = self.line(span);
                 let snippet =
                     Snippet::source(line).path(source.name.as_str()).line_start(number).annotation(AnnotationKind::Primary.span(within));
                 title.element(snippet)
@@ -140,18 +156,6 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
-
-/// The line that a span starts in: its number, its text, and the part of the span within it.
-fn line_of(text: &str, span: Range<usize>) -> (usize, &str, Range<usize>) {
-    let start = floor_boundary(text, span.start);
-    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
-    let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
-    let line = text[line_start..line_end].trim_end_matches('\r');
-    let start = (start - line_start).min(line.len());
-    let end = floor_boundary(text, span.end).clamp(line_start, line_end) - line_start;
-    let number = text[..line_start].matches('\n').count() + 1;
-    (number, line, start..end.min(line.len()).max(start))
-}
 
 fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());

@@ -1,13 +1,15 @@
 //! Loading: a file (or text) and overrides in; an experiment, or every mistake in all of its cases, out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::case::{Case, Experiment};
 use super::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use super::document::Node;
 use super::resolve::resolve;
 use super::sweep::Axis;
 use super::{set, spell, sweep, syntax};
+use crate::model::Work;
 
 /// Loads an experiment file.
 ///
@@ -52,12 +54,14 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
     let mut found = Found::default();
     let mut root = syntax::parse(0, &text, &mut found.once);
     let broken = !found.once.is_empty();
+    found.places = found.once.iter().filter_map(|m| m.span).collect();
     let mut axes = sweep::axes(&root, &mut found.once);
     for (source, argument) in (1..).zip(overrides) {
         set::apply(source, argument, &mut root, &mut axes, &mut found.once);
     }
     let mut cases = Vec::new();
     let mut description = None;
+    let mut size = 0;
     match sweep::count(&axes) {
         Ok(count) => {
             for index in 0..count {
@@ -66,8 +70,20 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
                 let resolved = resolve(&document, broken);
                 mistakes.extend(resolved.mistakes);
                 found.add(&key, mistakes);
+                if found.of_cases.len() > ENOUGH {
+                    break;
+                }
                 description = resolved.description;
                 if let (Some((allocator, work)), true) = (resolved.case, found.is_empty()) {
+                    size += values(&work);
+                    if count > 1 && size > MOST_VALUES_IN_PLANS {
+                        let message = format!(
+                            "the sweep is too large: its first {} cases come to {size} tensors, and at most {MOST_VALUES_IN_PLANS} are possible",
+                            index + 1
+                        );
+                        found.once.push(Diagnostic::new(sweep_span(&root), message));
+                        break;
+                    }
                     cases.push(Case { key, allocator, work, resolved: spell::out(&document) });
                 } else {
                     cases.clear();
@@ -76,8 +92,7 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
             found.cases = count;
         }
         Err(message) => {
-            let span = root.entry("sweep").map_or(Span { source: 1, start: 0, end: 0 }, |e| e.key_span);
-            found.once.push(Diagnostic::new(span, message));
+            found.once.push(Diagnostic::new(sweep_span(&root), message));
         }
     }
     if found.is_empty() {
@@ -88,10 +103,30 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
     Err(Diagnostics::new(sources, found.list(&axes)))
 }
 
+/// Mistakes after which no further cases are looked at.
+const ENOUGH: usize = 1000;
+
+/// The most tensors that the plans of all cases may name: about a gigabyte of plans.
+const MOST_VALUES_IN_PLANS: usize = 2_000_000;
+
+fn values(work: &Work) -> usize {
+    match work {
+        Work::Train(plan) => plan.programs.iter().map(|p| p.values.len()).sum(),
+        Work::Script(script) => script.steps.len(),
+    }
+}
+
+/// The sweep's header, or the first override where only overrides make axes.
+fn sweep_span(root: &Node) -> Span {
+    root.entry("sweep").map_or(Span { source: 1, start: 0, end: 0 }, |e| e.key_span)
+}
+
 /// Mistakes of the file as a whole, and of its cases: one that several cases share is told once.
 #[derive(Debug, Default)]
 struct Found {
     once: Vec<Diagnostic>,
+    /// Where those are.
+    places: BTreeSet<Span>,
     numbers: BTreeMap<Diagnostic, usize>,
     /// A mistake, how many cases have it, and the first of them.
     of_cases: Vec<(Diagnostic, u64, String)>,
@@ -107,7 +142,7 @@ impl Found {
         mistakes.sort();
         mistakes.dedup();
         // What is no TOML is told as such.
-        mistakes.retain(|m| !self.once.iter().any(|o| o.span.is_some() && o.span == m.span));
+        mistakes.retain(|m| m.span.is_none_or(|s| !self.places.contains(&s)));
         for mistake in mistakes {
             match self.numbers.get(&mistake) {
                 Some(&i) => self.of_cases[i].1 += 1,

@@ -136,6 +136,7 @@ impl Reader {
             (Some(nearest), _) => format!("did you mean `{nearest}`?"),
             (None, []) => "it takes no fields".to_owned(),
             (None, [only]) => format!("there is only `{only}`"),
+            (None, known) if known.len() > words::MOST_NAMES => format!("there are {} names, none of them like it", known.len()),
             (None, known) => format!("there are {}", words::list(known.iter().map(|k| words::code(k)))),
         };
         self.mistake(Diagnostic::new(span, message).hint(hint));

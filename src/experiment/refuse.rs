@@ -1,5 +1,7 @@
 //! What PyTorch refuses, found before anything runs. Each is a rule about settings or about the plan, with PyTorch's own words.
 
+use std::collections::BTreeSet;
+
 use super::diagnostic::Diagnostic;
 use super::document::Entry;
 use super::read::Reader;
@@ -60,15 +62,11 @@ pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut 
         let refused = Diagnostic::new(place(train, "optimizer"), message).hint("PyTorch: `optimizer got an empty parameter list`");
         reader.mistake(refused.hint("`no_grad = true` or `mode = \"eval\"` runs it without training"));
     }
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for found in modified(plan) {
         let origin = |layer: crate::model::LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
         let (writer, keeper) = (origin(found.writer), origin(found.keeper));
-        if seen.contains(&(writer, keeper, found.kept)) {
-            continue;
-        }
-        seen.push((writer, keeper, found.kept));
-        if let Some(writer) = writer {
+        if let (Some(writer), true) = (writer, seen.insert((writer, keeper, found.kept))) {
             let span = reader.places[writer.0 as usize].field(Some("inplace"));
             reader.mistake(overwritten(plan, &found, span));
         }

@@ -7,6 +7,7 @@ use super::document::{Entry, Node};
 use super::read::Reader;
 use super::tables::ALLOCATIONS;
 use super::train::dtype;
+use super::words::MOST_NAMES;
 use crate::meta::{Shape, TensorMeta};
 use crate::model::field::{Value, Values};
 use crate::model::{Script, ScriptStep};
@@ -78,7 +79,7 @@ impl Variables<'_> {
     fn known(&mut self, name: &str, span: Span) -> Option<TensorMeta> {
         let found = self.live.get(name).cloned();
         if found.is_none() {
-            let live: Vec<String> = self.live.keys().cloned().collect();
+            let live: Vec<String> = self.live.keys().take(MOST_NAMES).cloned().collect();
             if live.is_empty() {
                 self.reader
                     .mistake(Diagnostic::new(span, format!("there is no tensor `{name}` here")).hint("no tensor is alive at this step"));

@@ -1,6 +1,7 @@
 //! Reading text as TOML although parts of it are broken: each broken section is told once, at its first real break, and set aside,
 //! so that the rest of the file is still read and its mistakes are found in the same run.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use toml::de::DeTable;
@@ -30,11 +31,8 @@ pub(super) fn parse(source: u32, text: &str, mistakes: &mut Vec<Diagnostic>) -> 
     let (root, errors) = DeTable::parse_recoverable(&sound);
     // Sections may be sound one by one but not together, where a table stands twice.
     let (together, _) = told(source, text, 0, &errors);
-    for mistake in together {
-        if !mistakes.contains(&mistake) {
-            mistakes.push(mistake);
-        }
-    }
+    let known: BTreeSet<Option<Span>> = mistakes.iter().map(|m| m.span).collect();
+    mistakes.extend(together.into_iter().filter(|m| !known.contains(&m.span)));
     from_table(source, root.get_ref())
 }
 

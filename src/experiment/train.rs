@@ -14,8 +14,9 @@ use crate::model::layer::{Check, Origin, Sequence, Signal};
 use crate::model::{Checkpointing, KeepLoss, Loop, Loss, Network, Plan};
 use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 
-/// The most layers a model may have when every repetition is unrolled.
-pub(super) const MOST_LAYERS: u64 = 1_000_000;
+/// The most layers a model may have when every repetition is unrolled, and the most that all lengths of an experiment may come to:
+/// what still lowers within seconds and a few hundred megabytes.
+const MOST_LAYERS: u64 = 250_000;
 
 /// Checks everything and lowers; `None` where there are mistakes.
 pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train_entry: &Entry, reader: &mut Reader) -> Option<Plan> {
@@ -36,6 +37,13 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
         let message =
             format!("the model has {} layers when everything is unrolled; at most {MOST_LAYERS} are possible", many(layers.count()));
         reader.mistake(Diagnostic::new(span, message));
+        return None;
+    }
+    let distinct = lengths.iter().flatten().collect::<BTreeSet<_>>().len() as u64;
+    if layers.count().saturating_mul(distinct) > MOST_LAYERS {
+        let message =
+            format!("{distinct} different lengths of a model of {} layers; together at most {MOST_LAYERS} are possible", layers.count());
+        reader.mistake(Diagnostic::new(place(train_entry, "lengths"), message));
         return None;
     }
     segments(&layers, &settings, train_entry, reader);

@@ -77,12 +77,15 @@ fn join(items: impl IntoIterator<Item = String>, last: &str) -> String {
     }
 }
 
+/// The most names that a hint lists, and that one is compared with: a file may have any number of blocks.
+pub(super) const MOST_NAMES: usize = 100;
+
 /// The known name that is most like this one, where one is like it at all.
 #[must_use]
 pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace(['-', ' ', '_'], "");
     let mut best: Option<(f64, &str)> = None;
-    for &candidate in known {
+    for &candidate in known.iter().take(MOST_NAMES) {
         let likeness = strsim::jaro_winkler(&plain(name), &plain(candidate))
             .max(strsim::normalized_damerau_levenshtein(&plain(name), &plain(candidate)));
         if likeness > best.map_or(0.75, |(b, _)| b) {

@@ -3,13 +3,15 @@
 //!
 //! Inside a checkpointed region nothing is compared, as tensors kept there go through hooks; the region's argument is.
 
+use std::collections::BTreeSet;
+
 use super::plan::{Body, LayerId, Plan, Program, StateKind, Step, ValueId};
 use crate::gpu::CATALOGUE;
 use crate::meta::TensorMeta;
 use crate::ops::rule::{Effect, Output, RuleContext, Saved};
 
 /// A tensor that was written after it had been kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Modified {
     /// Who writes.
     pub writer: LayerId,
@@ -20,7 +22,7 @@ pub struct Modified {
 }
 
 /// What is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
     /// An operator's input, by the operator's name.
     Input(&'static str),
@@ -30,18 +32,11 @@ pub enum Kept {
     Argument,
 }
 
-/// Every such tensor, in the order in which they were kept.
+/// Every such tensor, in the order of their writers.
 #[must_use]
 pub fn modified(plan: &Plan) -> Vec<Modified> {
-    let mut found: Vec<Modified> = Vec::new();
-    for program in &plan.programs {
-        for one in Walk::over(plan, program) {
-            if !found.contains(&one) {
-                found.push(one);
-            }
-        }
-    }
-    found
+    let found: BTreeSet<Modified> = plan.programs.iter().flat_map(|program| Walk::over(plan, program)).collect();
+    found.into_iter().collect()
 }
 
 struct Walk<'a> {

@@ -1,5 +1,7 @@
 //! Checking shapes through the layers. All mistakes are collected; after one, checking goes on wherever the output is still known.
 
+use std::collections::BTreeSet;
+
 use crate::meta::Shape;
 
 /// Where in the experiment file something comes from: a number whose meaning only the reader of the file knows.
@@ -67,13 +69,15 @@ pub struct Check {
     pub origin: Origin,
     /// What was found.
     pub mistakes: Vec<Mistake>,
+    /// The same, for looking up: layers that are used often are checked often.
+    seen: BTreeSet<(Origin, String)>,
 }
 
 impl Check {
     /// An empty collection.
     #[must_use]
     pub fn new(training: bool) -> Self {
-        Self { training, origin: Origin::default(), mistakes: Vec::new() }
+        Self { training, origin: Origin::default(), mistakes: Vec::new(), seen: BTreeSet::new() }
     }
 
     /// Notes a mistake of the layer under way.
@@ -92,9 +96,8 @@ impl Check {
     }
 
     fn push(&mut self, field: Option<&'static str>, message: String, hint: Option<String>) {
-        let mistake = Mistake { origin: self.origin, field, message, hint };
-        if !self.mistakes.contains(&mistake) {
-            self.mistakes.push(mistake);
+        if self.seen.insert((self.origin, message.clone())) {
+            self.mistakes.push(Mistake { origin: self.origin, field, message, hint });
         }
     }
 

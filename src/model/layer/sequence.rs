@@ -61,8 +61,12 @@ impl Sequence {
     pub fn new(items: Vec<Item>) -> Self {
         let count = items.iter().fold(0u64, |n, item| {
             let inside = item.layer.children().iter().fold(0u64, |n, s| n.saturating_add(s.count));
-            let times = item.layer.repeats().map_or(1, |(_, times)| times);
-            n.saturating_add(inside.saturating_mul(times)).saturating_add(1)
+            let inside = match item.layer.repeats() {
+                // Repeating nothing takes its turns too.
+                Some((_, times)) => inside.max(1).saturating_mul(times),
+                None => inside,
+            };
+            n.saturating_add(inside).saturating_add(1)
         });
         let depth = items.iter().flat_map(|item| item.layer.children()).map(|s| s.depth).max().unwrap_or(0) + 1;
         Self { items: items.into(), count, depth }

@@ -44,6 +44,7 @@ const PIECES: &[&str] = &[
     "layers",
     "{ repeat = { times = 1000000, layers = [\"relu\"] } }",
     "{ residual = { layers = [] } }",
+    "{ repeat = { times = 9223372036854775807, layers = [] } }",
     "{ from = 1, to = 9223372036854775807, by = 1 }",
     "ü",
     "\u{0}",
