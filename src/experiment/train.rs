@@ -14,9 +14,10 @@ use crate::model::layer::{Check, Origin, Sequence, Signal};
 use crate::model::{Checkpointing, KeepLoss, Loop, Loss, Network, Plan};
 use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 
-/// The most layers a model may have when every repetition is unrolled, and the most that all lengths of an experiment may come to:
-/// what still lowers within seconds and a few hundred megabytes.
+/// The most layers a model may have when every repetition is unrolled: what still lowers within seconds and a few hundred megabytes.
 const MOST_LAYERS: u64 = 250_000;
+/// The most that the layers of all lengths of an experiment may come to.
+const MOST_LAYERS_OF_LENGTHS: u64 = 1_000_000;
 
 /// Checks everything and lowers; `None` where there are mistakes.
 pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train_entry: &Entry, reader: &mut Reader) -> Option<Plan> {
@@ -40,9 +41,10 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
         return None;
     }
     let distinct = lengths.iter().flatten().collect::<BTreeSet<_>>().len() as u64;
-    if layers.count().saturating_mul(distinct) > MOST_LAYERS {
+    if layers.count().saturating_mul(distinct) > MOST_LAYERS_OF_LENGTHS {
+        let count = layers.count();
         let message =
-            format!("{distinct} different lengths of a model of {} layers; together at most {MOST_LAYERS} are possible", layers.count());
+            format!("{distinct} different lengths of a model of {count} layers; together at most {MOST_LAYERS_OF_LENGTHS} are possible");
         reader.mistake(Diagnostic::new(place(train_entry, "lengths"), message));
         return None;
     }
