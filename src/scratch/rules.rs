@@ -1,4 +1,6 @@
-//! Scratch without a library. Nothing here asks a device.
+//! Scratch without a library: formulas over shapes, each file with its source and how often it is right. Nothing here asks a device.
+
+mod recurrent;
 
 use super::{Request, Scratch};
 use crate::gpu::Gpu;
@@ -8,9 +10,10 @@ use crate::gpu::Gpu;
 pub struct Rules;
 
 impl Scratch for Rules {
-    fn bytes(&self, _gpu: &Gpu, request: &Request) -> u64 {
+    fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
         match request {
-            Request::Convolution(_) | Request::Recurrent(_) => 0,
+            Request::Convolution(_) => 0,
+            Request::Recurrent(r) => recurrent::bytes(gpu, r),
         }
     }
 }

@@ -19,4 +19,5 @@ mod readme;
 mod results;
 mod rules;
 mod run;
+mod scratch;
 mod support;
