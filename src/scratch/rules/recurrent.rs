@@ -164,7 +164,8 @@ fn is_persistent(gpu: &Gpu, r: &Recurrent) -> bool {
     let large = gpu.capability.0 >= 8 && gpu.capability.1 != 6 && gpu.multiprocessors >= 98;
     let small_hidden = r.hidden <= 192 && r.dtype != DType::BF16;
     let one = r.layers == 1 && !r.bidirectional;
-    let sizes = r.hidden <= 1024 && r.hidden.is_multiple_of(128) && r.input.is_multiple_of(128) && r.batch <= 128 && r.batch.is_multiple_of(8);
+    let sizes =
+        r.hidden <= 1024 && r.hidden.is_multiple_of(128) && r.input.is_multiple_of(128) && r.batch <= 128 && r.batch.is_multiple_of(8);
     small_hidden || (large && r.cell == Cell::Lstm && r.dtype == DType::F16 && one && sizes)
 }
 
