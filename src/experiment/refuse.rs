@@ -6,10 +6,12 @@ use super::diagnostic::Diagnostic;
 use super::document::Entry;
 use super::read::Reader;
 use super::resolve::place;
-use crate::meta::DType;
+use crate::meta::{DType, TensorMeta};
 use crate::model::layer::Origin;
+use crate::model::plan::{Body, LayerId, Step};
 use crate::model::versions::{Kept, Modified, modified};
 use crate::model::{Loop, Plan, StateKind};
+use crate::ops::OpRule;
 use crate::optim::{Implementation, Optimizer};
 
 /// Settings that PyTorch does not take together. Nothing is refused where nothing is trained.
@@ -52,8 +54,27 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
     }
 }
 
-/// What only the plan shows: nothing to train, and tensors that autograd keeps and another operator writes into.
+/// What only the plan shows: types that operators do not take together, nothing to train, and tensors that autograd keeps and another
+/// operator writes into.
 pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut Reader) {
+    let known = |layer: LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
+    if plan.settings.amp.is_some() {
+        let mut seen = BTreeSet::new();
+        let mut refused = |op: &dyn OpRule, inputs: &[TensorMeta], words: String, layer: LayerId| {
+            let Some(origin) = known(layer).filter(|o| seen.insert(*o)) else { return };
+            let (name, path) = (op.name(), &plan.layers[layer.0 as usize].path);
+            let (of, parameters) = (inputs[0].dtype, plan.settings.dtype);
+            let message = format!(
+                "autocast gives {name} (layer {path}) an input of type {of}, which it does not take with parameters of type {parameters}"
+            );
+            let hint = format!("PyTorch: `{words}`");
+            let refused = Diagnostic::new(reader.places[origin.0 as usize].name, message).hint(hint);
+            reader.mistake(refused.hint("with `dtype = \"f32\"` parameters stay f32, which it takes with any input"));
+        };
+        for program in &plan.programs {
+            types(&program.forward, &program.values, &mut refused);
+        }
+    }
     if !plan.settings.trains() {
         return;
     }
@@ -64,8 +85,7 @@ pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut 
     }
     let mut seen = BTreeSet::new();
     for found in modified(plan) {
-        let origin = |layer: crate::model::LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
-        let (writer, keeper) = (origin(found.writer), origin(found.keeper));
+        let (writer, keeper) = (known(found.writer), known(found.keeper));
         if let (Some(writer), true) = (writer, seen.insert((writer, keeper, found.kept))) {
             let span = reader.places[writer.0 as usize].field(Some("inplace"));
             reader.mistake(overwritten(plan, &found, span));
@@ -73,8 +93,24 @@ pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut 
     }
 }
 
+/// Tells of every operator in a body that does not take its inputs' types together.
+fn types(body: &Body, values: &[TensorMeta], refused: &mut impl FnMut(&dyn OpRule, &[TensorMeta], String, LayerId)) {
+    for step in &body.steps {
+        match step {
+            Step::Run { op, inputs, layer, .. } => {
+                let inputs: Vec<TensorMeta> = inputs.iter().map(|v| values[v.0 as usize].clone()).collect();
+                if let Some(words) = op.rule().refuses(&inputs) {
+                    refused(op.rule(), &inputs, words, *layer);
+                }
+            }
+            Step::Drop(_) => {}
+            Step::Checkpoint { body, .. } => types(body, values, refused),
+        }
+    }
+}
+
 fn overwritten(plan: &Plan, found: &Modified, span: super::Span) -> Diagnostic {
-    let path = |layer: crate::model::LayerId| &plan.layers[layer.0 as usize].path;
+    let path = |layer: LayerId| &plan.layers[layer.0 as usize].path;
     let (writer, keeper) = (path(found.writer), path(found.keeper));
     let what = match found.kept {
         Kept::Output(op) => format!("the output that `{op}` (layer {keeper}) keeps for backward"),

@@ -154,6 +154,11 @@ pub trait OpRule: std::fmt::Debug {
     /// [`ShapeError`] where the inputs do not go together.
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError>;
 
+    /// Why PyTorch's kernels do not take inputs of these types together, in PyTorch's words; `None` where they do.
+    fn refuses(&self, _inputs: &[TensorMeta]) -> Option<String> {
+        None
+    }
+
     /// What forward does to memory, `infer` having succeeded.
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward;
 

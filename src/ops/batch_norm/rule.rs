@@ -1,7 +1,7 @@
 //! What `batch_norm` does to memory. PyTorch has two implementations, its own and cuDNN's, and its own has a kernel for inputs
 //! whose channels lie innermost, which meets in scratch.
 
-use crate::meta::TensorMeta;
+use crate::meta::{DType, TensorMeta};
 use crate::ops::recipe::Recipe;
 use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot, same_as_first};
 
@@ -33,6 +33,27 @@ impl OpRule for BatchNorm {
             });
         }
         same_as_first(inputs)
+    }
+
+    fn refuses(&self, inputs: &[TensorMeta]) -> Option<String> {
+        let (x, weight) = (&inputs[0], inputs[1].dtype);
+        if weight == x.dtype || weight == DType::F32 {
+            return None;
+        }
+        // An input of another type is taken for a half one with f32 parameters.
+        let name = |d: DType| match d {
+            DType::F64 => "Double",
+            DType::F16 => "Half",
+            DType::BF16 => "BFloat16",
+            DType::F32 => "Float",
+            _ => d.name(),
+        };
+        let found = name(weight);
+        Some(if elements_behind(x) == 1 {
+            format!("expected scalar type Float but found {found}")
+        } else {
+            format!("Expected weight to have type Float but got {found}")
+        })
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
