@@ -8,7 +8,7 @@ mod storage;
 
 use std::rc::Rc;
 
-pub use memory::Memory;
+pub use memory::{Memory, SharedWatcher, Watcher};
 pub use storage::Storage;
 
 use crate::device::Operand;

@@ -29,7 +29,8 @@ pub struct Allocator {
 impl Allocator {
     /// An allocator that holds nothing yet.
     #[must_use]
-    pub fn new(config: AllocatorConfig, backing: Box<dyn Backing>) -> Self {
+    pub fn new(mut config: AllocatorConfig, backing: Box<dyn Backing>) -> Self {
+        config.memory_limit = config.limit(backing.total_memory());
         let max_split_size = config.max_split_size().map_or(-1, |s| i64::try_from(s).unwrap_or(i64::MAX));
         Self {
             garbage_threshold: config.garbage_threshold(),

@@ -16,6 +16,7 @@ pub struct AllocatorConfig {
     pub expandable_segments: bool,
     /// Bytes that may be reserved at once, exactly; `None` is all that the backing has.
     pub memory_limit: Option<u64>,
+    pub(super) per_process_memory_fraction: f64,
 }
 
 impl Default for AllocatorConfig {
@@ -28,6 +29,7 @@ impl Default for AllocatorConfig {
             large_segment_size: LARGE_SEGMENT,
             expandable_segments: false,
             memory_limit: None,
+            per_process_memory_fraction: 1.0,
         }
     }
 }
@@ -70,6 +72,29 @@ impl AllocatorConfig {
             Ok(())
         } else {
             Err(ConfigError::Threshold { share })
+        }
+    }
+
+    /// The share of all memory that may be reserved at once; 1 is all of it. A memory limit that is lower counts.
+    ///
+    /// # Errors
+    /// [`ConfigError::Fraction`] outside [0, 1].
+    pub fn set_per_process_memory_fraction(&mut self, share: f64) -> Result<(), ConfigError> {
+        if (0.0..=1.0).contains(&share) {
+            self.per_process_memory_fraction = share;
+            Ok(())
+        } else {
+            Err(ConfigError::Fraction { share })
+        }
+    }
+
+    /// Bytes that may be reserved at once where there are `total`, if fewer than all.
+    #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
+    pub(super) fn limit(&self, total: u64) -> Option<u64> {
+        let share = (self.per_process_memory_fraction < 1.0).then(|| (self.per_process_memory_fraction * total as f64) as u64);
+        match (self.memory_limit, share) {
+            (Some(limit), Some(share)) => Some(limit.min(share)),
+            (limit, share) => limit.or(share),
         }
     }
 
@@ -150,12 +175,16 @@ pub enum ConfigError {
     TooSmall { key: &'static str, mb: u64, least_mb: u64 },
     #[error("garbage_collection_threshold is {share}, but must lie between 0 and 1, both excluded")]
     Threshold { share: f64 },
+    #[error("per_process_memory_fraction is {share}, but must lie between 0 and 1")]
+    Fraction { share: f64 },
+    #[error("backend is `{found}`, but this allocator is PyTorch's `native`")]
+    Backend { found: String },
+    #[error("{key} is {value}, but must be a power of two and at most {most}")]
+    Threads { key: &'static str, value: u64, most: u64 },
     #[error("roundup_power2_divisions: {what} must be powers of two, {value} is not")]
     NotAPowerOfTwo { what: &'static str, value: u64 },
     #[error("`{key}` is no allocator setting; there are {}", super::settings::KEYS.join(", "))]
     UnknownKey { key: String },
-    #[error("`{key}` is a setting of PyTorch's that changes nothing here: leave it out")]
-    NoEffect { key: String },
     #[error("{key}: expected {expected}, found `{found}`")]
     Value { key: &'static str, expected: &'static str, found: String },
     #[error("expected `{expected}` after `{after}`, found {}", .found.as_ref().map_or("the end".into(), |f| format!("`{f}`")))]

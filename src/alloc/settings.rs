@@ -6,26 +6,39 @@ use std::str::FromStr;
 use super::config::{AllocatorConfig, ConfigError, Divisions};
 
 /// Every key, in the order of the documentation.
-pub(super) const KEYS: [&str; 6] = [
+pub(super) const KEYS: [&str; 7] = [
     "max_split_size_mb",
     "roundup_power2_divisions",
     "garbage_collection_threshold",
     "expandable_segments",
     "large_segment_size_mb",
     "max_non_split_rounding_mb",
+    "per_process_memory_fraction",
 ];
 
-/// PyTorch's keys that reach no figure of this allocator, or need what it has not (streams, pinned memory, another backend).
-const WITHOUT_EFFECT: [&str; 8] = [
-    "backend",
-    "per_process_memory_fraction",
-    "release_lock_on_cudamalloc",
-    "pinned_use_cuda_host_register",
-    "pinned_num_register_threads",
-    "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb",
-    "graph_capture_record_stream_reuse",
+/// What PyTorch takes for a key that reaches no figure of this allocator.
+#[derive(Debug, Clone, Copy)]
+enum Ignored {
+    /// `native`, which is what this is.
+    Backend,
+    Bool,
+    Number,
+    /// Threads: a power of two.
+    Threads,
+}
+
+/// PyTorch's keys about locks, streams and pinned memory. Their values are checked and change nothing.
+const IGNORED: [(&str, Ignored); 7] = [
+    ("backend", Ignored::Backend),
+    ("release_lock_on_cudamalloc", Ignored::Bool),
+    ("pinned_use_cuda_host_register", Ignored::Bool),
+    ("pinned_num_register_threads", Ignored::Threads),
+    ("pinned_use_background_threads", Ignored::Bool),
+    ("pinned_reserve_segment_size_mb", Ignored::Number),
+    ("graph_capture_record_stream_reuse", Ignored::Bool),
 ];
+/// `CUDAAllocatorConfig::pinned_max_register_threads`.
+const MOST_THREADS: u64 = 128;
 
 impl FromStr for AllocatorConfig {
     type Err = ConfigError;
@@ -34,19 +47,40 @@ impl FromStr for AllocatorConfig {
         let mut config = Self::default();
         let mut tokens = Tokens::new(text);
         while let Some(key) = tokens.next() {
-            match KEYS.iter().find(|&&k| k == key) {
-                Some(&key) => {
-                    tokens.expect(':', key)?;
-                    config.read(key, &mut tokens)?;
-                }
-                None if WITHOUT_EFFECT.contains(&&*key) => return Err(ConfigError::NoEffect { key }),
-                None => return Err(ConfigError::UnknownKey { key }),
+            if let Some(&key) = KEYS.iter().find(|&&k| k == key) {
+                tokens.expect(':', key)?;
+                config.read(key, &mut tokens)?;
+            } else if let Some(&(key, kind)) = IGNORED.iter().find(|(k, _)| *k == key) {
+                tokens.expect(':', key)?;
+                kind.check(key, &mut tokens)?;
+            } else {
+                return Err(ConfigError::UnknownKey { key });
             }
             if tokens.peek().is_some() {
                 tokens.expect(',', "a value")?;
             }
         }
         Ok(config)
+    }
+}
+
+impl Ignored {
+    fn check(self, key: &'static str, tokens: &mut Tokens) -> Result<(), ConfigError> {
+        match self {
+            Self::Backend => match tokens.text() {
+                name if name == "native" => {}
+                found => return Err(ConfigError::Backend { found }),
+            },
+            Self::Bool => drop(tokens.bool(key)?),
+            Self::Number => drop(tokens.number(key)?),
+            Self::Threads => {
+                let value = tokens.number(key)?;
+                if !value.is_power_of_two() || value > MOST_THREADS {
+                    return Err(ConfigError::Threads { key, value, most: MOST_THREADS });
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -57,12 +91,9 @@ impl AllocatorConfig {
             "max_non_split_rounding_mb" => self.set_max_non_split_rounding_mb(tokens.number(key)?),
             "large_segment_size_mb" => self.set_large_segment_size_mb(tokens.number(key)?),
             "garbage_collection_threshold" => self.set_garbage_collection_threshold(tokens.value(key, "a number between 0 and 1")?),
+            "per_process_memory_fraction" => self.set_per_process_memory_fraction(tokens.value(key, "a number between 0 and 1")?),
             "expandable_segments" => {
-                self.expandable_segments = match tokens.text().as_str() {
-                    "True" => true,
-                    "False" => false,
-                    other => return Err(ConfigError::Value { key, expected: "True or False", found: other.to_owned() }),
-                };
+                self.expandable_segments = tokens.bool(key)?;
                 Ok(())
             }
             _ => {
@@ -161,6 +192,14 @@ impl Tokens {
         match self.next() {
             Some(t) if t.starts_with(expected) => Ok(()),
             found => Err(ConfigError::Token { expected, after: after.to_owned(), found }),
+        }
+    }
+
+    fn bool(&mut self, key: &'static str) -> Result<bool, ConfigError> {
+        match self.text().as_str() {
+            "True" => Ok(true),
+            "False" => Ok(false),
+            other => Err(ConfigError::Value { key, expected: "True or False", found: other.to_owned() }),
         }
     }
 

@@ -145,6 +145,21 @@ impl Stats {
     }
 
     pub(super) fn reset_peaks(&mut self) {
+        self.every_stat().into_iter().for_each(|stat| stat.peak = stat.current);
+    }
+
+    /// The same with peaks at least as high as `past` has them.
+    #[must_use]
+    pub fn with_peaks(mut self, past: &Self) -> Self {
+        let mut past = *past;
+        for (stat, past) in self.every_stat().into_iter().zip(past.every_stat()) {
+            stat.peak = stat.peak.max(past.peak);
+        }
+        self
+    }
+
+    /// What is kept, each once.
+    fn every_stat(&mut self) -> Vec<&mut Stat> {
         let arrays = [
             &mut self.allocation,
             &mut self.allocated_bytes,
@@ -155,8 +170,6 @@ impl Stats {
             &mut self.inactive_split_bytes,
         ];
         let stats = arrays.into_iter().flat_map(|a| [&mut a.all, &mut a.small_pool, &mut a.large_pool]);
-        for stat in stats.chain([&mut self.oversize_allocations, &mut self.oversize_segments]) {
-            stat.peak = stat.current;
-        }
+        stats.chain([&mut self.oversize_allocations, &mut self.oversize_segments]).collect()
     }
 }

@@ -98,6 +98,7 @@ impl Eq for Entry {}
 
 fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
     let mut grads: Vec<Option<Tensor>> = node.waiting.grads.borrow_mut().iter_mut().map(Option::take).collect();
+    exec.memory().begin(node.running);
     let gradients = match &node.function {
         Function::Accumulate(leaf) => {
             return match grads.pop().flatten() {
@@ -105,8 +106,8 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
                 None => Ok(()),
             };
         }
-        Function::Operator(ran) => fitted(exec, differentiate(exec, tape, ran, &grads)?, &ran.inputs)?,
-        Function::CopySlices(ran, base) => write_through(exec, tape, ran, base, arrived(&grads))?,
+        Function::Operator(ran) => fitted(exec, differentiate(exec, tape, node, ran, &grads)?, &ran.inputs)?,
+        Function::CopySlices(ran, base) => write_through(exec, tape, node, ran, base, arrived(&grads))?,
         Function::View(of) => vec![Some(exec.reshape(arrived(&grads), &of.shape)?)],
         Function::AsStrided(base) => {
             // A zero for every element of the base, then the view's gradient in its place.
@@ -136,17 +137,18 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
 }
 
 /// The backward pass of an operator. What it unpacks dies with it, before its gradients are made to fit.
-fn differentiate(exec: &Exec, tape: &Tape, ran: &Ran, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+fn differentiate(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
     let saved = ran.saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
+    exec.memory().begin(node.running); // unpacking may have run a region again
     OpKernel::backward(ran.op.kernel(), exec, &Backward { saved: &saved, inputs: &ran.inputs, grads, needs: &ran.needs })
 }
 
 /// The backward pass of an operator that wrote through a view (`CopySlices`): the view's part of the base's gradient goes through it, as a
 /// copy, and comes back in its place.
-fn write_through(exec: &Exec, tape: &Tape, ran: &Ran, base: &Rc<TensorMeta>, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
+fn write_through(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, base: &Rc<TensorMeta>, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
     let of_base = exec.clone_as(grad, Rc::clone(base))?;
     let of_view = of_base.alias(Rc::clone(&ran.inputs[0]));
-    let mut gradients = differentiate(exec, tape, ran, &[Some(exec.clone_contiguous(&of_view)?)])?;
+    let mut gradients = differentiate(exec, tape, node, ran, &[Some(exec.clone_contiguous(&of_view)?)])?;
     if let Some(through) = gradients[0].take() {
         exec.copy(&through, &of_view);
     }

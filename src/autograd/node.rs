@@ -7,6 +7,7 @@ use super::saved::SavedVariable;
 use super::variable::Leaf;
 use crate::meta::TensorMeta;
 use crate::ops::Operator;
+use crate::record::{About, Pass, Running};
 use crate::tensor::Tensor;
 
 /// Where the gradient of a variable goes: a node, and which of its outputs the variable was.
@@ -55,6 +56,8 @@ pub(super) struct Node {
     /// Order of creation. Leaves come first in backward: they have the highest.
     pub(super) sequence: u64,
     pub(super) function: Function,
+    /// What ran when it was made.
+    pub(super) running: Running,
     /// One an input; `None` where it needs no gradient.
     pub(super) edges: Vec<Option<Edge>>,
     pub(super) waiting: Waiting,
@@ -72,13 +75,15 @@ pub(super) struct Waiting {
 }
 
 impl Node {
-    pub(super) fn new(sequence: u64, function: Function, edges: Vec<Option<Edge>>, outputs: usize) -> Self {
+    pub(super) fn new(sequence: u64, function: Function, running: Running, edges: Vec<Option<Edge>>, outputs: usize) -> Self {
         let waiting = Waiting { grads: RefCell::new(vec![None; outputs]), ..Waiting::default() };
-        Self { sequence, function, edges, waiting }
+        Self { sequence, function, running, edges, waiting }
     }
 
     pub(super) fn accumulating(leaf: Rc<Leaf>) -> Self {
-        Self::new(u64::MAX, Function::Accumulate(leaf), Vec::new(), 1)
+        let about = About::At(leaf.tensor.operand().address);
+        let running = Running { about, pass: Pass::Backward, ..Running::outside("accumulate_grad") };
+        Self::new(u64::MAX, Function::Accumulate(leaf), running, Vec::new(), 1)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::exec::Exec;
 use crate::meta::TensorMeta;
 use crate::ops::Operator;
 use crate::ops::kernel::{Identity, OpKernel};
+use crate::record::{Pass, Running};
 use crate::tensor::Tensor;
 
 /// Why a forward pass ended before its end.
@@ -111,15 +112,16 @@ impl Tape {
         let mut metas: Vec<Rc<TensorMeta>> = tensors.iter().map(|t| t.shared_meta()).collect();
         if let (Some(edge), Some(folded)) = (&edges[0], kernel.folded(&tensors)) {
             let of = std::mem::replace(&mut metas[0], Rc::new(folded));
-            edges[0] = Some(self.node(Function::View(of), vec![Some(edge.clone())], 1));
+            edges[0] = Some(self.node(exec, Function::View(of), vec![Some(edge.clone())], 1));
         }
         let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs };
-        Ok(self.remember(identity, ran, inputs[0], edges, forward.outputs))
+        Ok(self.remember(exec, identity, ran, inputs[0], edges, forward.outputs))
     }
 
     /// Leaves nodes behind for what ran.
     fn remember(
         &self,
+        exec: &Exec,
         identity: Identity,
         ran: Ran,
         first: &Variable,
@@ -128,13 +130,13 @@ impl Tape {
     ) -> Vec<Variable> {
         if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
             edges[0] = base.history.borrow().clone();
-            let written = self.node(Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
-            let view = self.node(Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written.clone())], 1);
+            let written = self.node(exec, Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
+            let view = self.node(exec, Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written.clone())], 1);
             self.rewrite(&base.history, written);
             self.rewrite(&first.history, view);
             return vec![first.clone()];
         }
-        let node = self.node(Function::Operator(ran), edges, outputs.len());
+        let node = self.node(exec, Function::Operator(ran), edges, outputs.len());
         if identity == Identity::InPlace {
             self.rewrite(&first.history, node);
             return vec![first.clone()];
@@ -155,9 +157,10 @@ impl Tape {
     }
 
     /// A new node, as the edge to its first output.
-    fn node(&self, function: Function, edges: Vec<Option<Edge>>, outputs: usize) -> Edge {
+    fn node(&self, exec: &Exec, function: Function, edges: Vec<Option<Edge>>, outputs: usize) -> Edge {
         let sequence = self.sequence.replace(self.sequence.get() + 1);
-        Edge::to(Rc::new(Node::new(sequence, function, edges, outputs)), 0)
+        let running = Running { pass: Pass::Backward, ..exec.memory().running() };
+        Edge::to(Rc::new(Node::new(sequence, function, running, edges, outputs)), 0)
     }
 
     /// Runs `work` as a checkpointed region over `input`; `region` is how to run it again. Without a tape it just runs.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use anstream::ColorChoice;
 
+use crate::alloc::AllocatorConfig;
 use crate::gpu::{self, Gpu};
 use crate::scratch::{Recorded, Rules, Scratch};
 
@@ -75,6 +76,10 @@ pub(super) struct Files {
     /// The GPU whose memory behaviour counts where no GPU takes part
     #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
     pub(super) gpu: &'static Gpu,
+    /// Allocator settings in PyTorch's notation, e.g. "max_split_size_mb:32", instead of the files' own but for memory_limit; `env`
+    /// takes them from PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF
+    #[arg(long, value_name = "SETTINGS")]
+    pub(super) allocator: Option<Settings>,
     /// The run file of a run on such a GPU: its libraries' scratch counts where no GPU takes part, not the rules'
     #[arg(long, value_name = "RUN.toml")]
     scratch: Option<PathBuf>,
@@ -91,6 +96,32 @@ impl Files {
             Some(path) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
         }
     }
+}
+
+/// Allocator settings as text, and what they mean.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Settings {
+    /// In PyTorch's notation.
+    pub(super) text: String,
+    /// Read.
+    pub(super) config: AllocatorConfig,
+}
+
+impl FromStr for Settings {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (text, origin) = if text == "env" { from_environment() } else { (text.to_owned(), String::new()) };
+        let config = text.parse().map_err(|mistake| format!("{origin}{mistake}"))?;
+        Ok(Self { text, config })
+    }
+}
+
+/// The settings that PyTorch would find in this process's environment, and the variable they are in. Of two, PyTorch's CUDA
+/// allocator goes by the older name.
+fn from_environment() -> (String, String) {
+    let of = |name: &str| std::env::var(name).ok().map(|text| (text, format!("{name}: ")));
+    of("PYTORCH_CUDA_ALLOC_CONF").or_else(|| of("PYTORCH_ALLOC_CONF")).unwrap_or_default()
 }
 
 /// The GPU of that name.

@@ -14,7 +14,7 @@ use crate::model::Work;
 use crate::ops::RuleContext;
 use crate::record::DeviceMemory;
 use crate::scratch::{Asked, Rules, Scratch};
-use crate::tensor::Memory;
+use crate::tensor::{Memory, SharedWatcher};
 use crate::train::{self, Observer};
 
 use super::args::DeviceName;
@@ -121,11 +121,19 @@ impl Place {
     }
 
     /// Runs a case to its end, and tells what a GPU held then. Out of memory is an end: its row has been given to the observer.
+    /// `watcher` is told what happens to memory.
     ///
     /// # Errors
     /// The device has failed; rows given to the observer mean nothing.
-    pub(super) fn run(&self, work: Work, config: AllocatorConfig, observer: &mut dyn Observer) -> Result<Option<DeviceMemory>, Failure> {
+    pub(super) fn run(
+        &self,
+        work: Work,
+        config: AllocatorConfig,
+        observer: &mut dyn Observer,
+        watcher: SharedWatcher,
+    ) -> Result<Option<DeviceMemory>, Failure> {
         let exec = self.exec(config);
+        exec.memory().watch(watcher);
         // The error is the row's; what memory ran out for is all told.
         let _ = match work {
             Work::Train(plan) => train::train(&Rc::from(plan), &exec, observer),

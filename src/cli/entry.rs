@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{devices, diff, merge, plot, predict, replay, run, schema, selftest};
+use super::{devices, diff, merge, plot, predict, replay, run, schema, selftest, summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   runner predict experiments/adamw.toml --gpu a100-80gb
   runner diff --base HEAD results
   runner plot results/adamw.csv
+  runner summary experiments/adamw.toml
   runner replay trace.csv --allocator max_split_size_mb:32
 
 Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ;
@@ -41,6 +42,7 @@ enum Command {
     Plot(plot::Args),
     Merge(merge::Args),
     Replay(replay::Args),
+    Summary(summary::Args),
     Schema(schema::Args),
     Devices(devices::Args),
     Selftest(selftest::Args),
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Some(Command::Plot(args)) => plot::run(args),
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Replay(args)) => replay::run(args),
+        Some(Command::Summary(args)) => summary::run(args),
         Some(Command::Schema(args)) => schema::run(args),
         Some(Command::Devices(args)) => devices::run(args),
         Some(Command::Selftest(args)) => selftest::run(args),

@@ -6,7 +6,7 @@ use crate::experiment::{self, Experiment};
 use crate::model::{Checkpointing, Work};
 use crate::report::{Labels, TrainingLabels};
 
-use super::args::Files;
+use super::args::{Files, Settings};
 use super::exit::Failure;
 use super::inputs;
 
@@ -20,11 +20,27 @@ pub(super) fn load(files: &Files) -> Result<Vec<Experiment>, Failure> {
     let mut mistakes = Vec::new();
     for file in inputs::collect(&files.files)? {
         match experiment::load_with(&file, &files.set) {
-            Ok(experiment) => experiments.push(experiment),
+            Ok(mut experiment) => {
+                if let Some(settings) = &files.allocator {
+                    experiment.cases.iter_mut().for_each(|case| under(settings, case));
+                }
+                experiments.push(experiment);
+            }
             Err(diagnostics) => mistakes.push(diagnostics.render(styled)),
         }
     }
     if mistakes.is_empty() { Ok(experiments) } else { Err(Failure::usage(mistakes.join("\n"))) }
+}
+
+/// Puts a case under other allocator settings than its file's. Its memory limit stays.
+fn under(settings: &Settings, case: &mut experiment::Case) {
+    let limit = std::mem::replace(&mut case.allocator, settings.config.clone()).memory_limit;
+    case.allocator.memory_limit = limit;
+    let mut table = toml::Table::new();
+    let kept = case.resolved.get("allocator").and_then(|t| t.get("memory_limit")).cloned();
+    table.extend(kept.map(|limit| ("memory_limit".to_owned(), limit)));
+    table.insert("settings".to_owned(), settings.text.clone().into());
+    case.resolved.insert("allocator".to_owned(), table.into());
 }
 
 /// What the CSV calls a case.

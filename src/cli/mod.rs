@@ -13,9 +13,11 @@ mod machine;
 mod merge;
 mod plot;
 mod predict;
+mod record;
 mod replay;
 mod run;
 mod schema;
 mod selftest;
+mod summary;
 
 pub use entry::main;

@@ -21,7 +21,7 @@ use super::args::{DeviceName, Files};
 use super::device::Place;
 use super::exit::{Exit, Failure};
 use super::inputs::Outputs;
-use super::{console, load, machine};
+use super::{console, load, machine, record};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -79,7 +79,7 @@ impl Run {
             progress.name(format!("{name} {}", case.key).trim_end());
             let labels = load::labels(&case);
             let mut heard = Heard { rows: Vec::with_capacity(predicted.len()), micro_steps: Vec::new(), progress: &progress };
-            let device_memory = place.run(case.work, case.allocator, &mut heard)?;
+            let (_, device_memory) = record::run(place, &case, false, &mut heard)?;
             reports.push(CaseReport { labels, rows: join(&heard.rows, predicted) });
             trainings.push((case.key.clone(), heard.micro_steps));
             held = device_memory.or(held);

@@ -6,7 +6,7 @@ use super::document::Node;
 use super::read::Reader;
 use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
 use super::{script, train, words};
-use crate::alloc::{AllocatorConfig, Divisions};
+use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
 
@@ -88,6 +88,12 @@ fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
             reader.mistake(Diagnostic::new(span(name), message));
         }
     };
+    if let Some(Value::Text(text)) = values.get("settings") {
+        match text.parse() {
+            Ok(settings) => config = settings,
+            Err(e) => note("settings", Err(ConfigError::to_string(&e))),
+        }
+    }
     if let Some(mb) = values.optional_integer("max_split_size_mb") {
         note("max_split_size_mb", config.set_max_split_size_mb(mb).map_err(|e| e.to_string()));
     }
@@ -111,7 +117,9 @@ fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
         Some(Err(e)) => note("roundup_power2_divisions", Err(e.to_string())),
         None => {}
     }
-    config.expandable_segments = values.bool("expandable_segments");
+    if values.has("expandable_segments") {
+        config.expandable_segments = values.bool("expandable_segments");
+    }
     match values.get("memory_limit") {
         Some(Value::Integer(bytes)) => config.memory_limit = Some(*bytes),
         Some(Value::Text(text)) => match bytes(text) {

@@ -162,7 +162,7 @@ pub const ALLOCATOR: &[Field] = &[
         "off",
         "The share of memory_limit above which unused segments are given back.",
     ),
-    Field::bool("expandable_segments", false, "Whether segments grow in place."),
+    Field::optional("expandable_segments", Kind::Bool, "false", "Whether segments grow in place."),
     Field::optional(
         "large_segment_size_mb",
         Kind::Integer { least: 11, most: i64::MAX as u64 },
@@ -180,6 +180,12 @@ pub const ALLOCATOR: &[Field] = &[
         Kind::OneOf(&[SIZE, Kind::Text]),
         "all of the GPU's memory",
         "Bytes that may be reserved: a number, or text such as \"512MiB\".",
+    ),
+    Field::optional(
+        "settings",
+        Kind::Text,
+        "PyTorch's defaults",
+        "PyTorch's own notation, as in PYTORCH_CUDA_ALLOC_CONF: \"max_split_size_mb:32,expandable_segments:True\". Keys beside it count more.",
     ),
 ];
 

@@ -5,6 +5,8 @@
 
 mod device;
 mod probe;
+mod recorder;
 
 pub use device::device_memory;
 pub use probe::{out_of_memory, row};
+pub use recorder::{End, Entry, Failure, Held, Recorder};

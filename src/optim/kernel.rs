@@ -8,7 +8,7 @@ use crate::device::cuda::{Arg, Cuda, Entry, Kernel, Source};
 use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
-use crate::record::Category;
+use crate::record::{About, Category, Running};
 use crate::tensor::Tensor;
 
 /// A trained tensor and the gradient that backward left, if it left one: without, it is not updated.
@@ -102,13 +102,20 @@ pub(super) fn launch<const L: usize>(
 
 /// A new tensor of zeros for state, laid out as its parameter.
 pub(super) fn state_like(exec: &Exec, parameter: &Tensor) -> Result<Tensor> {
+    about(exec, About::At(parameter.operand().address));
     let state = exec.empty_as(parameter.shared_meta(), Category::OptimizerState)?;
     exec.fill(&state, 0.0);
     Ok(state)
 }
 
+/// Says which parameter that is for which is allocated next.
+fn about(exec: &Exec, about: About) {
+    exec.memory().begin(Running { about, ..exec.memory().running() });
+}
+
 /// A fused optimizer's step counter, which lives on the device.
 pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
+    about(exec, About::Nothing);
     let counter = exec.empty_as(TensorMeta::scalar(DType::F32), Category::OptimizerState)?;
     exec.fill(&counter, 0.0);
     Ok(counter)
@@ -116,5 +123,6 @@ pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
 
 /// A temporary for each tensor, all alive together: what a `_foreach_` function returns.
 pub(super) fn temporaries<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Vec<Tensor>> {
+    about(exec, About::Nothing);
     like.into_iter().map(|t| exec.empty_like(t)).collect()
 }

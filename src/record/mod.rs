@@ -5,9 +5,11 @@ pub mod device_memory;
 pub mod micro_step;
 pub mod phase;
 pub mod row;
+pub mod running;
 
 pub use category::{Categories, Category};
 pub use device_memory::DeviceMemory;
 pub use micro_step::MicroStep;
 pub use phase::Phase;
 pub use row::{At, Measured, Memory, Predicted, Status};
+pub use running::{About, Pass, Running};

@@ -6,12 +6,36 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::storage::Storage;
-use crate::alloc::{Allocator, Block, OutOfMemory};
-use crate::record::{Categories, Category};
+use crate::alloc::{Allocator, Block, Event, OutOfMemory, Stats};
+use crate::record::{Categories, Category, Running};
+
+/// Told what happens to memory, as it happens. It sees, and changes nothing.
+pub trait Watcher {
+    /// The allocator did something for what was running; what it allocated plays that role.
+    fn event(&mut self, event: &Event, running: &Running, category: Category);
+
+    /// The block at `address` plays another role from now on.
+    fn becomes(&mut self, address: u64, category: Category, running: &Running);
+
+    /// The program gives back what is cached; the segments that go are told next.
+    fn empties_cache(&mut self);
+
+    /// A request failed, after everything cached was given back. `past_peaks` are peaks that were reset since.
+    fn ran_out(&mut self, failure: &OutOfMemory, running: &Running, category: Category, allocator: &Allocator, past_peaks: &Stats);
+}
+
+/// A watcher that others keep too.
+pub type SharedWatcher = Rc<RefCell<dyn Watcher>>;
 
 /// An allocator and the roles of the blocks it handed out.
 pub struct Memory {
     allocator: RefCell<Allocator>,
+    running: Rc<Cell<Running>>,
+    /// Of the allocation under way.
+    category: Rc<Cell<Category>>,
+    watcher: RefCell<Option<SharedWatcher>>,
+    /// Peaks that were reset.
+    past_peaks: Cell<Stats>,
     categories: Cell<Categories>,
     /// As they were when memory last ran out.
     at_failure: Cell<Categories>,
@@ -21,7 +45,34 @@ impl Memory {
     /// An allocator that has handed out nothing yet.
     #[must_use]
     pub fn new(allocator: Allocator) -> Rc<Self> {
-        Rc::new(Self { allocator: RefCell::new(allocator), categories: Cell::default(), at_failure: Cell::default() })
+        Rc::new(Self {
+            allocator: RefCell::new(allocator),
+            running: Rc::default(),
+            category: Rc::new(Cell::new(Category::Other)),
+            watcher: RefCell::default(),
+            past_peaks: Cell::default(),
+            categories: Cell::default(),
+            at_failure: Cell::default(),
+        })
+    }
+
+    /// Tells `watcher` everything from now on.
+    pub fn watch(&self, watcher: SharedWatcher) {
+        let (running, category, listener) = (Rc::clone(&self.running), Rc::clone(&self.category), Rc::clone(&watcher));
+        let listener = move |event: Event| listener.borrow_mut().event(&event, &running.get(), category.get());
+        self.allocator.borrow_mut().listen(Box::new(listener));
+        self.watcher.replace(Some(watcher));
+    }
+
+    /// Says what runs from now on.
+    pub fn begin(&self, running: Running) {
+        self.running.set(running);
+    }
+
+    /// What runs.
+    #[must_use]
+    pub fn running(&self) -> Running {
+        self.running.get()
     }
 
     /// A storage of at least `bytes`; 0 take nothing.
@@ -29,7 +80,9 @@ impl Memory {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn allocate(self: &Rc<Self>, bytes: u64, category: Category) -> Result<Storage, OutOfMemory> {
-        let block = self.allocator.borrow_mut().malloc(bytes).inspect_err(|_| self.at_failure.set(self.categories.get()))?;
+        self.category.set(category);
+        let block = self.allocator.borrow_mut().malloc(bytes);
+        let block = block.inspect_err(|failure| self.ran_out(failure, category))?;
         self.update(|c| c[category] += block.bytes());
         Ok(Storage::new(block, category, Rc::clone(self)))
     }
@@ -39,7 +92,18 @@ impl Memory {
         self.allocator.borrow_mut().free(block);
     }
 
-    pub(super) fn recount(&self, bytes: u64, from: Category, to: Category) {
+    #[cold]
+    fn ran_out(&self, failure: &OutOfMemory, category: Category) {
+        self.at_failure.set(self.categories.get());
+        if let Some(watcher) = &*self.watcher.borrow() {
+            watcher.borrow_mut().ran_out(failure, &self.running.get(), category, &self.allocator.borrow(), &self.past_peaks.get());
+        }
+    }
+
+    pub(super) fn recount(&self, address: u64, bytes: u64, from: Category, to: Category) {
+        if let Some(watcher) = &*self.watcher.borrow() {
+            watcher.borrow_mut().becomes(address, to, &self.running.get());
+        }
         self.update(|c| {
             c[from] -= bytes;
             c[to] += bytes;
@@ -75,12 +139,23 @@ impl Memory {
 
     /// Gives back everything cached.
     pub fn empty_cache(&self) {
+        if let Some(watcher) = &*self.watcher.borrow() {
+            watcher.borrow_mut().empties_cache();
+        }
         self.allocator.borrow_mut().empty_cache();
     }
 
     /// Every peak falls to what is current.
     pub fn reset_peaks(&self) {
-        self.allocator.borrow_mut().reset_peaks();
+        let mut allocator = self.allocator.borrow_mut();
+        self.past_peaks.set(allocator.stats().with_peaks(&self.past_peaks.get()));
+        allocator.reset_peaks();
+    }
+
+    /// All statistics, as if no peak had been reset.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.allocator.borrow().stats().with_peaks(&self.past_peaks.get())
     }
 }
 

@@ -34,7 +34,7 @@ impl Storage {
 
     /// Gives it another role.
     pub fn set_category(&self, category: Category) {
-        self.memory.recount(self.block.bytes(), self.category.replace(category), category);
+        self.memory.recount(self.block.address(), self.block.bytes(), self.category.replace(category), category);
     }
 }
 

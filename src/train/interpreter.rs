@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::autograd::{Halt, Region, Tape, Variable};
 use crate::exec::Exec;
 use crate::model::{Body, Plan, Program, Step, ValueId};
+use crate::record::Running;
 
 /// What every run of a program shares.
 pub(super) struct Model {
@@ -110,7 +111,8 @@ pub(super) fn run(
 ) -> Result<(), Halt> {
     for (number, step) in body.steps.iter().enumerate() {
         match step {
-            Step::Run { op, inputs, outputs, .. } => {
+            Step::Run { op, inputs, outputs, layer } => {
+                exec.memory().begin(Running { layer: Some(layer.0), ..Running::outside(op.rule().name()) });
                 let results = {
                     let inputs: Vec<&Variable> =
                         inputs.iter().map(|&id| model.state.get(index(id)).unwrap_or_else(|| variables.get(id))).collect();

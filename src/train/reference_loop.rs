@@ -14,7 +14,7 @@ use crate::meta::{DType, TensorMeta};
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
-use crate::record::{At, Category, MicroStep, Phase};
+use crate::record::{About, At, Category, MicroStep, Phase, Running};
 use crate::tensor::Tensor;
 
 /// Trains, or infers, as the plan says. Where memory runs out, the row of that phase is the last.
@@ -30,6 +30,9 @@ pub fn train(plan: &Rc<Plan>, exec: &Exec, observer: &mut dyn Observer) -> Resul
     }
     result
 }
+
+/// What moves tensors to the device, by its name in PyTorch.
+const COPY: &str = "to";
 
 /// Where the run is.
 struct Run<'a> {
@@ -66,6 +69,9 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
 
     cx.at = At { step: 1, micro_step: 1, phase: Phase::Input };
     let optimizer = settings.optimizer.filter(|_| settings.trains());
+    if let Some(optimizer) = &optimizer {
+        exec.memory().begin(Running::outside(optimizer.name()));
+    }
     let mut stepper = match &optimizer {
         Some(o) => Some(o.stepper(exec, &parameters.iter().map(|p| p.tensor().clone()).collect::<Vec<_>>())?),
         None => None,
@@ -94,6 +100,7 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
             let mut found_inf = None;
             if let (true, Some(optimizer), Some(stepper)) = (last, &optimizer, &mut stepper) {
                 cx.at.phase = Phase::Optimizer;
+                exec.memory().begin(Running::outside(optimizer.name()));
                 found_inf = update(exec, optimizer.implementation(), &mut **stepper, scaler.as_mut(), &parameters)?;
                 cx.row();
                 cx.at.phase = Phase::ZeroGrad;
@@ -112,6 +119,7 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
             cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds });
         }
     }
+    cx.observer.end(exec.memory());
     Ok(())
 }
 
@@ -120,7 +128,9 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)
     let mut parameters = Vec::new();
     let mut state = Vec::with_capacity(plan.state.len());
     let mut values = data::state(plan);
-    for tensor in &plan.state {
+    for (number, tensor) in (0..).zip(&plan.state) {
+        let (layer, about) = (Some(tensor.layer.0), About::State(number));
+        exec.memory().begin(Running { layer, about, ..Running::outside(COPY) });
         let category = match tensor.kind {
             StateKind::Parameter => Category::Parameters,
             StateKind::Buffer => Category::Buffers,
@@ -154,6 +164,7 @@ fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usiz
         }
         Ok(on_device)
     };
+    exec.memory().begin(Running::outside(COPY));
     names.input = Some(to_device(program.input, batch.map(|b| &b.input))?);
     if let Some(target) = program.target {
         names.target = Some(to_device(target, batch.and_then(|b| b.target.as_ref()))?);
@@ -222,6 +233,7 @@ fn keep_loss(keep: KeepLoss, exec: &Exec, tape: &Tape, names: &mut Names) -> Res
             names.total = Some(match &names.total {
                 None => loss.clone(),
                 Some(total) => {
+                    exec.memory().begin(Running::outside("add"));
                     let sum = tape.apply(exec, &Add { inplace: false }.into(), &[total, loss]).map_err(Halt::out_of_memory)?;
                     sum.into_iter().next().expect("a sum is one tensor")
                 }
@@ -233,10 +245,12 @@ fn keep_loss(keep: KeepLoss, exec: &Exec, tape: &Tape, names: &mut Names) -> Res
 
 /// `loss.backward()`, or `scaler.scale(loss).backward()`.
 fn back(exec: &Exec, tape: &Tape, scaler: Option<&mut Scaler>, loss: &Variable) -> Result<()> {
+    exec.memory().begin(Running::outside("scale"));
     let root = match scaler {
         Some(scaler) => scaler.scale(exec, tape, loss)?,
         None => loss.clone(),
     };
+    exec.memory().begin(Running::outside("ones_like"));
     let ones = exec.empty_like(root.tensor())?;
     exec.fill(&ones, 1.0);
     backward(exec, tape, &root, &ones)

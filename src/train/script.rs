@@ -6,7 +6,7 @@ use super::observer::Observer;
 use crate::exec::{Exec, Result};
 use crate::measure;
 use crate::model::{Script, ScriptStep};
-use crate::record::{At, Category};
+use crate::record::{At, Category, Running};
 use crate::tensor::Tensor;
 
 /// Follows a script, a row a step. Where memory runs out, that step's row is the last.
@@ -17,6 +17,7 @@ pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Resu
     let mut variables = HashMap::new();
     for (number, step) in (1..).zip(&script.steps) {
         let at = At { step: number, micro_step: 0, phase: step.phase() };
+        exec.memory().begin(Running::outside(step.phase().name()));
         match run(step, exec, &mut variables) {
             Ok(()) => observer.row(&measure::row(exec.memory(), at)),
             Err(e) => {
@@ -25,6 +26,7 @@ pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Resu
             }
         }
     }
+    observer.end(exec.memory());
     Ok(())
 }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::Sandbox;
+
 const FIXTURE: &str = "tests/fixtures/replays/small";
 
 fn replay(args: &[&str]) -> Output {
@@ -67,4 +69,43 @@ fn mistakes_end_with_2_and_write_nothing() {
         assert_eq!(text(&output.stdout), "");
         assert!(!Path::new(&stats).exists());
     }
+}
+
+const SCRIPT: &str = r#"
+[allocations]
+steps = [
+  { alloc = { name = "a", shape = [1024, 1024] } },
+  { alloc = { name = "b", shape = [3000, 1000] } },
+  { add = { left = "a", right = "a", into = "c" } },
+  { free = "a" },
+]
+"#;
+
+#[test]
+fn a_summary_has_the_peaks_of_the_whole_run() {
+    let s = Sandbox::new();
+    s.write("script.toml", SCRIPT);
+    let summary = s.run(&["summary", "script.toml"]).exits(0).stdout;
+    assert!(summary.contains("| Allocated memory      |  16384 KiB |  20480 KiB |  20480 KiB |   4096 KiB |"), "{summary}");
+    let two = s.run(&["summary", "script.toml", "--set", "allocator.max_split_size_mb=20,32"]).exits(0).stdout;
+    assert!(two.starts_with("script allocator.max_split_size_mb=20\n|====="), "{two}");
+}
+
+#[test]
+fn a_run_takes_pytorchs_settings_from_the_command_line_the_file_or_the_environment() {
+    let s = Sandbox::new();
+    let reserved = |summary: String| summary.lines().find(|l| l.contains("GPU reserved memory")).unwrap().to_owned();
+    s.write("plain.toml", SCRIPT);
+    s.write("own.toml", &format!("[allocator]\nsettings = \"large_segment_size_mb:64\"\n{SCRIPT}"));
+    let plain = reserved(s.run(&["summary", "plain.toml"]).exits(0).stdout);
+    let own = reserved(s.run(&["summary", "own.toml"]).exits(0).stdout);
+    assert!(plain.contains("|  32768 KiB |") && own.contains("|  65536 KiB |"), "{plain}\n{own}");
+    assert_eq!(reserved(s.run(&["summary", "plain.toml", "--allocator", "large_segment_size_mb:64"]).exits(0).stdout), own);
+    let env = "$RUNNER summary plain.toml --allocator env";
+    assert_eq!(reserved(s.shell(&format!("PYTORCH_ALLOC_CONF=large_segment_size_mb:64 {env}")).exits(0).stdout), own);
+    let both = "PYTORCH_CUDA_ALLOC_CONF=large_segment_size_mb:64 PYTORCH_ALLOC_CONF=large_segment_size_mb:32";
+    assert_eq!(reserved(s.shell(&format!("{both} {env}")).exits(0).stdout), own);
+    s.shell(&format!("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:1 {env}"))
+        .exits(2)
+        .complains(&["PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb is 1, but must be at least 20 (MiB)"]);
 }

@@ -1,6 +1,6 @@
 //! Allocator settings: what PyTorch reads, this reads the same; what it refuses, this refuses with its limits in the message.
 
-use runner::alloc::{AllocatorConfig, Divisions};
+use runner::alloc::{Allocator, AllocatorConfig, Divisions, Placement};
 
 fn refused(text: &str) -> String {
     text.parse::<AllocatorConfig>().unwrap_err().to_string()
@@ -23,6 +23,25 @@ fn settings_are_read_in_any_order_and_spacing() {
     assert_eq!("max_split_size_mb:64,max_split_size_mb:32".parse::<AllocatorConfig>().unwrap().max_split_size(), Some(32 << 20));
     let huge: AllocatorConfig = "max_split_size_mb:18446744073709551615".parse().unwrap();
     assert_eq!(huge.max_split_size(), Some(u64::MAX >> 20 << 20));
+}
+
+#[test]
+fn what_reaches_no_figure_is_checked_and_changes_nothing() {
+    let text = "backend:native,release_lock_on_cudamalloc:True,pinned_use_cuda_host_register:False,pinned_num_register_threads:8,\
+                pinned_use_background_threads:True,pinned_reserve_segment_size_mb:1,graph_capture_record_stream_reuse:True,";
+    assert_eq!(text.parse::<AllocatorConfig>().unwrap(), AllocatorConfig::default());
+}
+
+#[test]
+fn a_share_of_all_memory_is_a_limit() {
+    let limit = |text: &str, limit| {
+        let mut config: AllocatorConfig = text.parse().unwrap();
+        config.memory_limit = limit;
+        Allocator::new(config, Box::new(Placement::new(1001))).config().memory_limit
+    };
+    assert_eq!(limit("per_process_memory_fraction:0.5", None), Some(500));
+    assert_eq!(limit("per_process_memory_fraction:0.5", Some(400)), Some(400));
+    assert_eq!(limit("per_process_memory_fraction:1", None), None);
 }
 
 #[test]
@@ -51,11 +70,14 @@ fn mistakes_name_pytorchs_limits() {
         ("max_split_size_mb:32;", "max_split_size_mb: expected a whole number, found `32;`"),
         ("max_split_size_mb:32:1", "expected `,` after `a value`, found `:`"),
         ("roundup_power2_divisions:[256:1", "expected `,` after `an entry`, found the end"),
-        ("backend:native", "`backend` is a setting of PyTorch's that changes nothing here: leave it out"),
+        ("backend:cudaMallocAsync", "backend is `cudaMallocAsync`, but this allocator is PyTorch's `native`"),
+        ("per_process_memory_fraction:1.5", "per_process_memory_fraction is 1.5, but must lie between 0 and 1"),
+        ("pinned_num_register_threads:3", "pinned_num_register_threads is 3, but must be a power of two and at most 128"),
+        ("release_lock_on_cudamalloc:yes", "release_lock_on_cudamalloc: expected True or False, found `yes`"),
         (
             "max_split:32",
             "`max_split` is no allocator setting; there are max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, \
-             expandable_segments, large_segment_size_mb, max_non_split_rounding_mb",
+             expandable_segments, large_segment_size_mb, max_non_split_rounding_mb, per_process_memory_fraction",
         ),
     ] {
         assert_eq!(refused(text), message, "{text}");

@@ -1,0 +1,44 @@
+//! What was running when something happened to memory: what a history's frames name. It changes no figure.
+
+/// An operator at work, and what for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Its name, or a word for what is none.
+    pub operator: &'static str,
+    /// The layer that it belongs to, by its number in the plan.
+    pub layer: Option<u32>,
+    /// Which way.
+    pub pass: Pass,
+    /// The tensor that it works for, where that is one of the model's.
+    pub about: About,
+}
+
+/// Which way an operator runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pass {
+    /// Forward: for the first time, or again for a checkpoint.
+    #[default]
+    Forward,
+    /// Backward.
+    Backward,
+}
+
+/// A tensor of the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum About {
+    /// None in particular.
+    #[default]
+    Nothing,
+    /// That one of the plan's state, on its way to the device.
+    State(u32),
+    /// The one at this address: it gets a gradient, or state of the optimizer.
+    At(u64),
+}
+
+impl Running {
+    /// Something that is no layer's.
+    #[must_use]
+    pub const fn outside(operator: &'static str) -> Self {
+        Self { operator, layer: None, pass: Pass::Forward, about: About::Nothing }
+    }
+}
