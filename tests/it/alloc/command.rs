@@ -99,7 +99,7 @@ fn a_run_takes_pytorchs_settings_from_the_command_line_the_file_or_the_environme
     s.write("own.toml", &format!("[allocator]\nsettings = \"large_segment_size_mb:64\"\n{SCRIPT}"));
     let plain = reserved(s.run(&["summary", "plain.toml"]).exits(0).stdout);
     let own = reserved(s.run(&["summary", "own.toml"]).exits(0).stdout);
-    assert!(plain.contains("|  32768 KiB |") && own.contains("|  65536 KiB |"), "{plain}\n{own}");
+    assert!(plain.contains("|  20480 KiB |") && own.contains("|  65536 KiB |"), "{plain}\n{own}");
     assert_eq!(reserved(s.run(&["summary", "plain.toml", "--allocator", "large_segment_size_mb:64"]).exits(0).stdout), own);
     let env = "$RUNNER summary plain.toml --allocator env";
     assert_eq!(reserved(s.shell(&format!("PYTORCH_ALLOC_CONF=large_segment_size_mb:64 {env}")).exits(0).stdout), own);
