@@ -108,6 +108,15 @@ pub const CATALOGUE: &[Gpu] = &[
 pub const DEFAULT: &str = "h200";
 
 impl Gpu {
+    /// The one that stands in where none is named.
+    ///
+    /// # Panics
+    /// Never: it is in the catalogue.
+    #[must_use]
+    pub fn default_model() -> &'static Self {
+        Self::named(DEFAULT).expect("the default is in the catalogue")
+    }
+
     /// The catalogue's entry of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {

@@ -23,6 +23,8 @@ pub struct Tensor(Rc<Inner>);
 struct Inner {
     meta: Rc<TensorMeta>,
     storage: Rc<Storage>,
+    /// Where in the storage the first element is, in elements.
+    offset: u64,
     /// A view is never alone with its storage.
     base: Option<Tensor>,
 }
@@ -31,20 +33,40 @@ impl Tensor {
     /// A tensor over a storage of its own.
     #[must_use]
     pub fn new(meta: impl Into<Rc<TensorMeta>>, storage: Storage) -> Self {
-        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::new(storage), base: None }))
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::new(storage), offset: 0, base: None }))
     }
 
-    /// Another tensor over the same storage.
+    /// Another tensor over the same storage, beginning where this one does.
     #[must_use]
     pub fn alias(&self, meta: impl Into<Rc<TensorMeta>>) -> Self {
-        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), base: None }))
+        self.alias_at(meta, 0)
+    }
+
+    /// Another tensor over the same storage that begins `offset` elements behind this one's beginning.
+    #[must_use]
+    pub fn alias_at(&self, meta: impl Into<Rc<TensorMeta>>, offset: u64) -> Self {
+        let offset = self.0.offset + offset;
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), offset, base: None }))
     }
 
     /// A view of this tensor: an alias that PyTorch keeps track of, and that holds its base (this tensor, or what this is a view of).
     #[must_use]
     pub fn view(&self, meta: impl Into<Rc<TensorMeta>>) -> Self {
+        self.view_at(meta, 0)
+    }
+
+    /// Such a view that begins `offset` elements behind this tensor's beginning.
+    #[must_use]
+    pub fn view_at(&self, meta: impl Into<Rc<TensorMeta>>, offset: u64) -> Self {
         let base = self.0.base.as_ref().unwrap_or(self).clone();
-        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), base: Some(base) }))
+        let offset = self.0.offset + offset;
+        Self(Rc::new(Inner { meta: meta.into(), storage: Rc::clone(&self.0.storage), offset, base: Some(base) }))
+    }
+
+    /// Where in its storage it begins, in elements.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.0.offset
     }
 
     /// Another tensor of the same shape over the same storage.
@@ -115,6 +137,8 @@ impl Tensor {
     /// What device code sees of it.
     #[must_use]
     pub fn operand(&self) -> Operand<'_> {
-        Operand { address: self.0.storage.address(), meta: &self.0.meta }
+        let address = self.0.storage.address();
+        let begin = if address == 0 { 0 } else { address + self.0.offset * self.dtype().bytes() };
+        Operand { address: begin, meta: &self.0.meta }
     }
 }

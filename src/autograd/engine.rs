@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use super::accumulate::{join, to_leaf};
-use super::node::{Function, Node, Ran};
+use super::node::{Function, Node, Part, Ran};
 use super::tape::Tape;
 use super::variable::Variable;
 use crate::exec::{Exec, Result, Thread};
@@ -107,15 +107,15 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
             };
         }
         Function::Operator(ran) => fitted(exec, differentiate(exec, tape, node, ran, &grads)?, &ran.inputs)?,
-        Function::CopySlices(ran, base) => write_through(exec, tape, node, ran, base, arrived(&grads))?,
+        Function::CopySlices(ran, part) => write_through(exec, tape, node, ran, part, arrived(&grads))?,
         Function::View(of) => vec![Some(exec.reshape(arrived(&grads), &of.shape)?)],
-        Function::AsStrided(base) => {
+        Function::AsStrided(part) => {
             // A zero for every element of the base, then the view's gradient in its place.
             let of_view = arrived(&grads);
-            let of_base = exec.empty(Rc::clone(base))?;
+            let of_base = exec.empty(Rc::clone(&part.base))?;
             exec.fill(&of_base, 0.0);
-            exec.copy(of_view, &of_base.alias(of_view.meta().like()));
-            vec![Some(of_base.view(Rc::clone(base)))]
+            exec.copy(of_view, &of_base.alias_at(Rc::clone(&part.view), part.offset));
+            vec![Some(of_base.view(Rc::clone(&part.base)))]
         }
     };
     drop(grads);
@@ -140,14 +140,15 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
 fn differentiate(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
     let saved = ran.saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
     exec.memory().begin(node.running); // unpacking may have run a region again
-    OpKernel::backward(ran.op.kernel(), exec, &Backward { saved: &saved, inputs: &ran.inputs, grads, needs: &ran.needs })
+    let at = Backward { saved: &saved, inputs: &ran.inputs, grads, needs: &ran.needs, stream: ran.stream };
+    OpKernel::backward(ran.op.kernel(), exec, &at)
 }
 
 /// The backward pass of an operator that wrote through a view (`CopySlices`): the view's part of the base's gradient goes through it, as a
 /// copy, and comes back in its place.
-fn write_through(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, base: &Rc<TensorMeta>, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
-    let of_base = exec.clone_as(grad, Rc::clone(base))?;
-    let of_view = of_base.alias(Rc::clone(&ran.inputs[0]));
+fn write_through(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, part: &Part, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    let of_base = exec.clone_as(grad, Rc::clone(&part.base))?;
+    let of_view = of_base.alias_at(Rc::clone(&part.view), part.offset);
     let mut gradients = differentiate(exec, tape, node, ran, &[Some(exec.clone_contiguous(&of_view)?)])?;
     if let Some(through) = gradients[0].take() {
         exec.copy(&through, &of_view);

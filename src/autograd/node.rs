@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::saved::SavedVariable;
 use super::variable::Leaf;
+use crate::exec::Stream;
 use crate::meta::TensorMeta;
 use crate::ops::Operator;
 use crate::record::{About, Pass, Running};
@@ -33,6 +34,19 @@ pub(super) struct Ran {
     pub(super) inputs: Vec<Rc<TensorMeta>>,
     /// Which inputs need a gradient.
     pub(super) needs: Vec<bool>,
+    /// The random numbers that it drew from, where backward draws them again.
+    pub(super) stream: Option<Stream>,
+}
+
+/// A view of a base.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    /// Shape and type of the base.
+    pub(super) base: Rc<TensorMeta>,
+    /// Shape, type and strides of the view.
+    pub(super) view: Rc<TensorMeta>,
+    /// How far behind the base's beginning the view begins, in elements.
+    pub(super) offset: u64,
 }
 
 /// What a node does with gradients.
@@ -40,12 +54,12 @@ pub(super) struct Ran {
 pub(super) enum Function {
     /// The backward pass of an operator.
     Operator(Ran),
-    /// The backward pass of an operator that wrote through a view: of its base, whose shape and type this is.
-    CopySlices(Ran, Rc<TensorMeta>),
+    /// The backward pass of an operator that wrote through a view.
+    CopySlices(Ran, Part),
     /// A view of a tensor of this shape.
     View(Rc<TensorMeta>),
     /// A view of a base that was written through a view.
-    AsStrided(Rc<TensorMeta>),
+    AsStrided(Part),
     /// Adds to the gradient of a leaf.
     Accumulate(Rc<Leaf>),
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use super::checkpoint::{Frame, Region};
-use super::node::{Edge, Function, Node, Ran};
+use super::node::{Edge, Function, Node, Part, Ran};
 use super::saved::SavedVariable;
 use super::variable::{History, Variable};
 use crate::alloc::OutOfMemory;
@@ -114,7 +114,7 @@ impl Tape {
             let of = std::mem::replace(&mut metas[0], Rc::new(folded));
             edges[0] = Some(self.node(exec, Function::View(of), vec![Some(edge.clone())], 1));
         }
-        let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs };
+        let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs, stream: forward.stream };
         Ok(self.remember(exec, identity, ran, inputs[0], edges, forward.outputs))
     }
 
@@ -130,8 +130,10 @@ impl Tape {
     ) -> Vec<Variable> {
         if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
             edges[0] = base.history.borrow().clone();
-            let written = self.node(exec, Function::CopySlices(ran, Rc::clone(&base.meta)), edges, 1);
-            let view = self.node(exec, Function::AsStrided(Rc::clone(&base.meta)), vec![Some(written.clone())], 1);
+            let offset = first.tensor.offset() - base.offset;
+            let part = Part { base: Rc::clone(&base.meta), view: first.tensor.shared_meta(), offset };
+            let written = self.node(exec, Function::CopySlices(ran, part.clone()), edges, 1);
+            let view = self.node(exec, Function::AsStrided(part), vec![Some(written.clone())], 1);
             self.rewrite(&base.history, written);
             self.rewrite(&first.history, view);
             return vec![first.clone()];

@@ -24,6 +24,8 @@ pub struct Variable {
 pub(super) struct Base {
     pub(super) history: History,
     pub(super) meta: Rc<TensorMeta>,
+    /// Where in its storage it begins.
+    pub(super) offset: u64,
 }
 
 impl Variable {
@@ -51,7 +53,7 @@ impl Variable {
 
     /// As what views are taken of.
     pub(super) fn as_base(&self) -> Base {
-        Base { history: Rc::clone(&self.history), meta: self.tensor.shared_meta() }
+        Base { history: Rc::clone(&self.history), meta: self.tensor.shared_meta(), offset: self.tensor.offset() }
     }
 
     /// Lets go of the tensor; nodes that nothing else holds are left for the caller to drop.

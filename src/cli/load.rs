@@ -3,6 +3,7 @@
 use anstream::AutoStream;
 
 use crate::experiment::{self, Experiment};
+use crate::gpu::Gpu;
 use crate::model::{Checkpointing, Work};
 use crate::report::{Labels, TrainingLabels};
 
@@ -10,16 +11,16 @@ use super::args::{Files, Settings};
 use super::exit::Failure;
 use super::inputs;
 
-/// Loads all files.
+/// Loads all files, for a GPU.
 ///
 /// # Errors
 /// The mistakes of every file, drawn.
-pub(super) fn load(files: &Files) -> Result<Vec<Experiment>, Failure> {
+pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure> {
     let styled = AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let mut experiments = Vec::new();
     let mut mistakes = Vec::new();
     for file in inputs::collect(&files.files)? {
-        match experiment::load_with(&file, &files.set) {
+        match experiment::load_with(&file, &files.set, gpu) {
             Ok(mut experiment) => {
                 if let Some(settings) = &files.allocator {
                     experiment.cases.iter_mut().for_each(|case| under(settings, case));

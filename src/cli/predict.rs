@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     let scratch = args.files.scratch()?;
     let cx = RuleContext { gpu: args.files.gpu, scratch: &*scratch };
-    for experiment in load::load(&args.files)? {
+    for experiment in load::load(&args.files, args.files.gpu)? {
         let cases: Vec<CaseReport> = experiment
             .cases
             .iter()

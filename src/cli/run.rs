@@ -41,7 +41,7 @@ pub(super) struct Args {
 /// Runs all experiments.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
-    let runs: Vec<Run> = load::load(&args.files)?.into_iter().map(|e| Run::foresee(e, place.rules())).collect();
+    let runs: Vec<Run> = load::load(&args.files, place.gpu())?.into_iter().map(|e| Run::foresee(e, place.rules())).collect();
     if place.is_host() {
         refuse_what_does_not_fit(&runs)?;
     }

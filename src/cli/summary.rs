@@ -32,7 +32,7 @@ pub(super) struct Args {
 /// Runs and prints.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
-    let experiments = load::load(&args.files)?;
+    let experiments = load::load(&args.files, place.gpu())?;
     let several = experiments.iter().map(|e| e.cases.len()).sum::<usize>() > 1;
     let mut exit = Exit::Done;
     for experiment in &experiments {

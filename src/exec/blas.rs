@@ -37,6 +37,31 @@ impl Exec {
         Ok(out)
     }
 
+    /// `a[i] · b[i]` for every batch entry (`aten::bmm`), contiguous.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn bmm(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        let (n, rows, columns) = (a.shape().dims()[0], a.shape().dims()[1], b.shape().dims()[2]);
+        let shape = Shape::new([n, rows, columns]).expect("a product's shape was inferred before");
+        let out = self.empty(TensorMeta::contiguous(shape, a.dtype()))?;
+        let a = self.readable_matrices(a)?;
+        let b = self.readable_matrices(b)?;
+        self.workspace(Workspace::Cublas)?;
+        self.on_host(|host| {
+            let entry = |t: &Tensor, i: u64| {
+                let (meta, part) = (t.meta(), t.narrow(0, i, 1));
+                let shape = Shape::new(&meta.shape.dims()[1..]).expect("no more elements than all");
+                part.alias(TensorMeta { shape, dtype: meta.dtype, strides: meta.strides[1..].to_vec() })
+            };
+            for i in 0..n {
+                host.matmul(entry(&a, i).operand(), entry(&b, i).operand(), None, entry(&out, i).operand());
+            }
+        });
+        self.on_cuda(|gpu| cuda::products(gpu, self.library(), a.operand(), b.operand(), out.operand()));
+        Ok(out)
+    }
+
     /// A tensor as the matrix of its rows: a view where strides allow it, else a copy.
     ///
     /// # Errors
@@ -52,6 +77,14 @@ impl Exec {
     /// The matrix itself where cuBLAS can read it, else a copy.
     fn readable_matrix(&self, m: &Tensor) -> Result<Tensor> {
         if is_readable(m.meta()) { Ok(m.clone()) } else { self.clone_contiguous(m) }
+    }
+
+    /// The same for a batch of matrices, which may lie any way apart.
+    fn readable_matrices(&self, m: &Tensor) -> Result<Tensor> {
+        let meta = m.meta();
+        let shape = Shape::new(&meta.shape.dims()[1..]).expect("no more elements than all");
+        let one = TensorMeta { shape, dtype: meta.dtype, strides: meta.strides[1..].to_vec() };
+        if is_readable(&one) { Ok(m.clone()) } else { self.clone_contiguous(m) }
     }
 }
 

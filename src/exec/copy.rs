@@ -39,7 +39,7 @@ impl Exec {
     /// # Errors
     /// Out of memory.
     pub fn to_dtype(&self, t: &Tensor, dtype: DType) -> Result<Tensor> {
-        let mut meta = if t.meta().is_dense() { t.meta().clone() } else { t.meta().like() };
+        let mut meta = t.meta().dense();
         meta.dtype = dtype;
         self.clone_as(t, meta)
     }

@@ -9,21 +9,22 @@ use super::document::Node;
 use super::resolve::resolve;
 use super::sweep::Axis;
 use super::{set, spell, sweep, syntax};
+use crate::gpu::Gpu;
 use crate::model::Work;
 
-/// Loads an experiment file.
+/// Loads an experiment file for the default GPU.
 ///
 /// # Errors
 /// All of its mistakes.
 pub fn load(path: &Path) -> Result<Experiment, Diagnostics> {
-    load_with(path, &[])
+    load_with(path, &[], Gpu::default_model())
 }
 
-/// Loads an experiment file with overrides, `key=value[,value…]` each.
+/// Loads an experiment file with overrides, `key=value[,value…]` each, for a GPU: what runs may depend on the model.
 ///
 /// # Errors
 /// All mistakes in the file and the overrides.
-pub fn load_with(path: &Path, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
     let shown = path.display().to_string();
     let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
     let bytes = std::fs::read(path).map_err(|e| {
@@ -31,7 +32,7 @@ pub fn load_with(path: &Path, overrides: &[String]) -> Result<Experiment, Diagno
         Diagnostics::new(Vec::new(), vec![mistake])
     })?;
     match String::from_utf8(bytes) {
-        Ok(text) => load_text(&name, &shown, text, overrides),
+        Ok(text) => load_text(&name, &shown, text, overrides, gpu),
         Err(e) => {
             let start = e.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(e.as_bytes()).into_owned();
@@ -42,15 +43,15 @@ pub fn load_with(path: &Path, overrides: &[String]) -> Result<Experiment, Diagno
     }
 }
 
-/// Loads an experiment from text, under a name, with overrides.
+/// Loads an experiment from text, under a name, with overrides, for the default GPU.
 ///
 /// # Errors
 /// All mistakes in the text and the overrides.
 pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experiment, Diagnostics> {
-    load_text(name, &format!("{name}.toml"), text.to_owned(), overrides)
+    load_text(name, &format!("{name}.toml"), text.to_owned(), overrides, Gpu::default_model())
 }
 
-fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+fn load_text(name: &str, shown: &str, text: String, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
     let mut found = Found::default();
     let mut root = syntax::parse(0, &text, &mut found.once);
     let broken = !found.once.is_empty();
@@ -67,7 +68,7 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String]) -> Res
             for index in 0..count {
                 let mut mistakes = Vec::new();
                 let (key, document) = sweep::case(&root, &axes, index, &mut mistakes);
-                let resolved = resolve(&document, broken);
+                let resolved = resolve(&document, gpu, broken);
                 mistakes.extend(resolved.mistakes);
                 found.add(&key, mistakes);
                 if found.of_cases.len() > ENOUGH {

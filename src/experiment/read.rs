@@ -52,6 +52,8 @@ pub(super) struct Reader {
     pub(super) tolerate_missing: bool,
     /// Fields that are there under a name that is nearly theirs.
     pub(super) misspelt: Vec<&'static str>,
+    /// Compute capability of the GPU that the experiment is for.
+    pub(super) capability: (u32, u32),
     blocks: BTreeMap<String, Block>,
     depth: usize,
 }

@@ -6,6 +6,7 @@ use super::document::Node;
 use super::read::Reader;
 use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
 use super::{script, train, words};
+use crate::gpu::Gpu;
 use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
@@ -21,11 +22,12 @@ pub(super) struct Resolved {
     pub(super) mistakes: Vec<Diagnostic>,
 }
 
-/// Resolves one document (its `[sweep]` aside). `tolerate_missing` where the file's syntax is broken.
+/// Resolves one document (its `[sweep]` aside) for a GPU. `tolerate_missing` where the file's syntax is broken.
 #[must_use]
-pub(super) fn resolve(root: &Node, tolerate_missing: bool) -> Resolved {
+pub(super) fn resolve(root: &Node, gpu: &Gpu, tolerate_missing: bool) -> Resolved {
     let mut reader = Reader::default();
     reader.tolerate_missing = tolerate_missing;
+    reader.capability = gpu.capability;
     top_level(root, &mut reader);
     let description = root.get("description").and_then(|d| reader.value("`description`", d, &Kind::Text));
     let description = if let Some(Value::Text(text)) = description { Some(text) } else { None };

@@ -52,7 +52,7 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     let (sample, vocabulary) = input?;
     let batch = train.optional_integer("batch_size");
     let signal = Signal { batch, sample, vocabulary };
-    shapes(&layers, &signal, lengths.as_deref(), (trains, loss), (model_entry, train_entry), reader);
+    shapes(&layers, &signal, lengths.as_deref(), (&settings, loss), (model_entry, train_entry), reader);
     without_operators(&layers, reader);
     let samples = match &lengths {
         Some(lengths) => lengths.iter().map(|&n| std::iter::once(n).chain(signal.sample[1..].iter().copied()).collect()).collect(),
@@ -111,6 +111,7 @@ fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {
         optimizer,
         reference_init,
         seed: train.integer("seed"),
+        capability: reader.capability,
     }
 }
 
@@ -218,9 +219,9 @@ fn segments(layers: &Sequence, settings: &Loop, entry: &Entry, reader: &mut Read
 }
 
 /// Follows shapes through the model, for each length, and on to the loss.
-fn shapes(layers: &Sequence, signal: &Signal, lengths: Option<&[u64]>, run: (bool, Loss), entries: (&Entry, &Entry), reader: &mut Reader) {
-    let (trains, loss) = run;
-    let mut check = Check::new(trains);
+fn shapes(layers: &Sequence, signal: &Signal, lengths: Option<&[u64]>, run: (&Loop, Loss), entries: (&Entry, &Entry), reader: &mut Reader) {
+    let (settings, loss) = run;
+    let mut check = Check::new(settings);
     let mut signals = vec![signal.clone()];
     for length in lengths.unwrap_or_default().iter().collect::<BTreeSet<_>>() {
         let sample = std::iter::once(*length).chain(signal.sample[1..].iter().copied()).collect();

@@ -63,6 +63,61 @@ impl TensorMeta {
         self.with_dtype(self.dtype)
     }
 
+    /// The same elements in another shape without a copy; `None` where the strides do not allow it.
+    #[must_use]
+    pub fn viewed(&self, shape: &Shape) -> Option<Self> {
+        if self.is_contiguous() {
+            return Some(Self::contiguous(shape.clone(), self.dtype));
+        }
+        let strides = strides_of_view(self.shape.dims(), &self.strides, shape.dims())?;
+        Some(Self { shape: shape.clone(), dtype: self.dtype, strides })
+    }
+
+    /// The same elements with two dimensions exchanged.
+    #[must_use]
+    pub fn transposed(&self, first: usize, second: usize) -> Self {
+        let mut dims = self.shape.dims().to_vec();
+        let mut strides = self.strides.clone();
+        dims.swap(first, second);
+        strides.swap(first, second);
+        Self { shape: Shape::new(dims).expect("as many elements as before"), dtype: self.dtype, strides }
+    }
+
+    /// A fresh tensor of this shape and type without gaps, its dimensions in memory in the order of this one's (PyTorch's
+    /// `infer_dense_strides`): what elementwise operators and casts make.
+    #[must_use]
+    pub fn dense(&self) -> Self {
+        if self.is_dense() {
+            return self.clone();
+        }
+        let dims = self.shape.dims();
+        // Innermost first; a broadcast dimension tells nothing of its place.
+        let mut order: Vec<usize> = (0..dims.len()).rev().collect();
+        for i in 1..order.len() {
+            let mut at = i;
+            for before in (0..i).rev() {
+                let (inner, outer) = (order[before], order[at]);
+                let (a, b) = (self.strides[inner], self.strides[outer]);
+                if a == 0 || b == 0 {
+                    continue;
+                }
+                if a > b || (a == b && dims[inner] > dims[outer]) {
+                    order.swap(before, at);
+                    at = before;
+                } else if a < b {
+                    break;
+                }
+            }
+        }
+        let mut strides = vec![0; dims.len()];
+        let mut step = 1;
+        for d in order {
+            strides[d] = step;
+            step *= dims[d].max(1);
+        }
+        Self { shape: self.shape.clone(), dtype: self.dtype, strides }
+    }
+
     /// Number of elements.
     #[must_use]
     pub fn numel(&self) -> u64 {
@@ -109,5 +164,63 @@ impl TensorMeta {
             expected *= d;
             ok
         })
+    }
+}
+
+/// Dimensions are taken from the last: those that lie dense in one another form a group, and the new dimensions must tile each
+/// group exactly (`at::detail::computeStride`).
+fn strides_of_view(old: &[u64], strides: &[u64], new: &[u64]) -> Option<Vec<u64>> {
+    let mut result = vec![0; new.len()];
+    let mut left = new.len();
+    let Some(mut base) = strides.last().copied() else {
+        return Some(vec![1; new.len()]);
+    };
+    let (mut elements, mut tiled) = (1, 1);
+    for d in (0..old.len()).rev() {
+        elements *= old[d];
+        let group_ends = d == 0 || (old[d - 1] != 1 && strides[d - 1] != elements * base);
+        if !group_ends {
+            continue;
+        }
+        while left > 0 && (tiled < elements || new[left - 1] == 1) {
+            left -= 1;
+            result[left] = tiled * base;
+            tiled *= new[left];
+        }
+        if tiled != elements {
+            return None;
+        }
+        if d > 0 {
+            base = strides[d - 1];
+            (elements, tiled) = (1, 1);
+        }
+    }
+    (left == 0).then_some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TensorMeta, strides_of_view};
+    use crate::meta::{DType, Shape};
+
+    #[test]
+    fn what_is_dense_keeps_the_order_of_dimensions() {
+        let dense = |dims: &[u64], strides: &[u64]| {
+            let shape = Shape::new(dims).expect("small");
+            TensorMeta { shape, dtype: DType::F32, strides: strides.to_vec() }.dense().strides
+        };
+        assert_eq!(dense(&[2, 4, 3, 5], &[180, 5, 60, 1]), [60, 5, 20, 1]);
+        assert_eq!(dense(&[2, 4, 5, 3], &[180, 5, 1, 60]), [60, 5, 1, 20]);
+        assert_eq!(dense(&[2, 3], &[0, 0]), [3, 1]);
+        assert_eq!(dense(&[3, 2], &[1, 3]), [1, 3]);
+    }
+
+    #[test]
+    fn dense_groups_split_and_join() {
+        assert_eq!(strides_of_view(&[4, 3, 2], &[6, 2, 1], &[12, 2]), Some(vec![2, 1]));
+        assert_eq!(strides_of_view(&[4, 6], &[12, 1], &[4, 2, 3]), Some(vec![12, 3, 1]));
+        assert_eq!(strides_of_view(&[2, 3, 4], &[0, 0, 0], &[6, 4]), Some(vec![0, 0]));
+        assert_eq!(strides_of_view(&[4, 6], &[12, 1], &[24]), None);
+        assert_eq!(strides_of_view(&[], &[], &[1, 1]), Some(vec![1, 1]));
     }
 }

@@ -14,13 +14,30 @@ use crate::ops::to_copy::rule::ToCopy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Var(u32);
 
-/// What lowering needs to know of `[train]`.
+/// What is computed in, and on what: PyTorch chooses implementations by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct Numerics {
     /// Type of parameters and features.
     pub dtype: DType,
     /// Autocast's type, where on.
     pub amp: Option<DType>,
+    /// The GPU's compute capability.
+    pub capability: (u32, u32),
+}
+
+impl Numerics {
+    /// The type that matrix products are computed in: autocast's, but f64 stays.
+    #[must_use]
+    pub fn dtype_of_products(&self) -> DType {
+        self.amp.filter(|_| self.dtype != DType::F64).unwrap_or(self.dtype)
+    }
+}
+
+/// What lowering needs to know of `[train]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Types, and the GPU.
+    pub numerics: Numerics,
     /// Whether modules are in training mode.
     pub training: bool,
     /// Whether a tape is recorded; checkpoints are regions only then.
@@ -148,12 +165,12 @@ impl Lowering {
 
     /// A parameter of the module under way, in the experiment's type.
     pub fn parameter(&mut self, name: &str, dims: impl Into<Vec<u64>>, init: Init) -> Var {
-        self.new_state(name, dims.into(), self.settings.dtype, StateKind::Parameter, init)
+        self.new_state(name, dims.into(), self.settings.numerics.dtype, StateKind::Parameter, init)
     }
 
     /// A buffer of the module under way; in the experiment's type where `dtype` is `None`.
     pub fn buffer(&mut self, name: &str, dims: impl Into<Vec<u64>>, dtype: Option<DType>, init: Init) -> Var {
-        self.new_state(name, dims.into(), dtype.unwrap_or(self.settings.dtype), StateKind::Buffer, init)
+        self.new_state(name, dims.into(), dtype.unwrap_or(self.settings.numerics.dtype), StateKind::Buffer, init)
     }
 
     fn new_state(&mut self, name: &str, dims: Vec<u64>, dtype: DType, kind: StateKind, init: Init) -> Var {
@@ -171,6 +188,12 @@ impl Lowering {
         self.object(value)
     }
 
+    /// Runs an operator of several outputs.
+    pub fn run_all(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Vec<Var> {
+        let values = self.steps_of(op.into(), inputs);
+        values.into_iter().map(|value| self.object(value)).collect()
+    }
+
     /// Runs an operator that writes its result into its first argument: the object stays, with a new value.
     pub fn update(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
         let target = inputs[0];
@@ -184,17 +207,16 @@ impl Lowering {
     }
 
     fn step(&mut self, op: Operator, inputs: &[Var]) -> ValueId {
+        self.steps_of(op, inputs).pop().expect("every operator here has an output")
+    }
+
+    fn steps_of(&mut self, op: Operator, inputs: &[Var]) -> Vec<ValueId> {
         let metas: Vec<TensorMeta> = inputs.iter().map(|&v| self.meta(v).clone()).collect();
-        let output = op
-            .rule()
-            .infer(&metas)
-            .unwrap_or_else(|e| panic!("checked layers give operators inputs that fit: {e}"))
-            .pop()
-            .expect("every operator here has an output");
-        let output = self.new_value(output);
+        let outputs = op.rule().infer(&metas).unwrap_or_else(|e| panic!("checked layers give operators inputs that fit: {e}"));
+        let outputs: Vec<ValueId> = outputs.into_iter().map(|meta| self.new_value(meta)).collect();
         let inputs = inputs.iter().map(|&v| self.value(v)).collect();
-        self.steps.push(Step::Run { op, inputs, outputs: vec![output], layer: self.layer });
-        output
+        self.steps.push(Step::Run { op, inputs, outputs: outputs.clone(), layer: self.layer });
+        outputs
     }
 
     /// The last variable for an object goes out of scope.
@@ -209,19 +231,19 @@ impl Lowering {
 
     /// Runs an operator of autocast's lower-precision list (matrix products).
     pub fn run_low(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
-        self.run_autocast(op.into(), inputs, self.settings.amp)
+        self.run_autocast(op.into(), inputs, self.settings.numerics.amp)
     }
 
     /// Runs an operator of autocast's f32 list (layer norm, losses).
     pub fn run_f32(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
-        self.run_autocast(op.into(), inputs, self.settings.amp.map(|_| DType::F32))
+        self.run_autocast(op.into(), inputs, self.settings.numerics.amp.map(|_| DType::F32))
     }
 
     /// Whether autocast would have an operator of its f32 list compute this object in f32 although it is of a half type, and which.
     #[must_use]
     pub fn autocast_to_f32(&self, var: Var) -> Option<DType> {
         let dtype = self.meta(var).dtype;
-        (self.settings.amp.is_some() && dtype.is_half()).then_some(dtype)
+        (self.settings.numerics.amp.is_some() && dtype.is_half()).then_some(dtype)
     }
 
     /// Autocast: arguments are cast from right to left, f64 and integers never. Casts of f32 parameters to autocast's own type
@@ -235,7 +257,7 @@ impl Lowering {
             if !dtype.is_float() || dtype == DType::F64 || dtype == to {
                 continue;
             }
-            let cached = dtype == DType::F32 && self.settings.amp == Some(to) && self.is_parameter(*argument);
+            let cached = dtype == DType::F32 && self.settings.numerics.amp == Some(to) && self.is_parameter(*argument);
             let cast = self.cast(*argument, to);
             *argument = cast;
             if cached {

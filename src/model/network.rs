@@ -57,7 +57,7 @@ impl Network {
 
     fn program(&self, sample: &[u64], model: &mut Model) -> Program {
         let s = &self.settings;
-        let mut cx = Lowering::new(Settings { dtype: s.dtype, amp: s.amp, training: s.trains(), tape: !s.no_grad });
+        let mut cx = Lowering::new(Settings { numerics: s.numerics(), training: s.trains(), tape: !s.no_grad });
         let dims: Vec<u64> = std::iter::once(s.batch_size).chain(sample.iter().copied()).collect();
         let shape = Shape::new(dims).expect("the batch was checked");
         let batch = TensorMeta::contiguous(shape, if self.vocabulary.is_some() { DType::I64 } else { s.dtype });

@@ -4,6 +4,7 @@
 //! Invariant: a value is produced once (by one step, or as state, input or target) and dropped at most once. A `Drop` is where
 //! Python's last variable for it goes out of scope; autograd may keep the storage longer.
 
+use super::lowering::Numerics;
 use crate::meta::{DType, TensorMeta};
 use crate::ops::Operator;
 use crate::optim::Optimizer;
@@ -165,9 +166,17 @@ pub struct Loop {
     pub reference_init: bool,
     /// For random weights and batches.
     pub seed: u64,
+    /// Compute capability of the GPU that it is for.
+    pub capability: (u32, u32),
 }
 
 impl Loop {
+    /// What is computed in, and on what.
+    #[must_use]
+    pub const fn numerics(&self) -> Numerics {
+        Numerics { dtype: self.dtype, amp: self.amp, capability: self.capability }
+    }
+
     /// Whether backward runs.
     #[must_use]
     pub const fn trains(&self) -> bool {

@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
             let value = value.0 as usize;
             self.needs_grad[value] = needs.contains(&true);
             match output {
-                Output::New(..) | Output::NewView(..) => {}
+                Output::New(..) | Output::NewView(..) | Output::Alias(..) => {}
                 Output::View(i, _) | Output::Same(i) => self.storage[value] = self.storage[input(*i)],
                 Output::InPlace(i, _) => {
                     let storage = self.storage[input(*i)];

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::rule::OpRule;
-use crate::exec::{Exec, Result};
+use crate::exec::{Exec, Result, Stream};
 use crate::meta::TensorMeta;
 use crate::tensor::Tensor;
 
@@ -17,25 +17,27 @@ pub struct Forward {
     pub outputs: Vec<Tensor>,
     /// What backward needs of what forward made: packed after the operator ran. Empty where no input requires a gradient.
     pub saved: Vec<Tensor>,
+    /// The random numbers that it drew from, where backward draws them again.
+    pub stream: Option<Stream>,
 }
 
 impl Forward {
     /// One output of which backward needs nothing.
     #[must_use]
     pub fn plain(output: Tensor) -> Self {
-        Self { outputs: vec![output], saved: Vec::new() }
+        Self { outputs: vec![output], ..Self::default() }
     }
 
     /// One output, and what to keep for backward besides the inputs.
     #[must_use]
     pub fn saving(output: Tensor, saved: impl Into<Vec<Tensor>>) -> Self {
-        Self { outputs: vec![output], saved: saved.into() }
+        Self { outputs: vec![output], saved: saved.into(), stream: None }
     }
 
     /// One output that backward needs.
     #[must_use]
     pub fn saving_output(output: Tensor) -> Self {
-        Self { saved: vec![output.clone()], outputs: vec![output] }
+        Self { saved: vec![output.clone()], outputs: vec![output], stream: None }
     }
 }
 
@@ -50,6 +52,8 @@ pub struct Backward<'a> {
     pub grads: &'a [Option<Tensor>],
     /// Which inputs require a gradient.
     pub needs: &'a [bool],
+    /// [`Forward::stream`].
+    pub stream: Option<Stream>,
 }
 
 impl Backward<'_> {

@@ -7,7 +7,6 @@ macro_rules! with_operators {
     ($then:ident) => {
         $then! {
             linear::Linear,
-            conv2d::Conv2d,
             relu::Relu,
             gelu::Gelu,
             silu::Silu,
@@ -16,9 +15,6 @@ macro_rules! with_operators {
             softmax::Softmax,
             log_softmax::LogSoftmax,
             dropout::Dropout,
-            max_pool2d::MaxPool2d,
-            avg_pool2d::AvgPool2d,
-            adaptive_avg_pool2d::AdaptiveAvgPool2d,
             view::View,
             add::Add,
             mul::Mul,
@@ -36,6 +32,18 @@ macro_rules! with_operators {
             mse_loss::MseLoss,
             bce_with_logits::BceWithLogits,
             nll_loss::NllLoss,
+            embedding::Embedding,
+            slice::Slice,
+            select::Select,
+            split::Split,
+            transpose::Transpose,
+            contiguous::Contiguous,
+            expand::Expand,
+            mul_scalar::MulScalar,
+            bmm::Bmm,
+            causal_mask::CausalMask,
+            pad_last::PadLast,
+            scaled_dot_product_attention::ScaledDotProductAttention,
         }
     };
 }

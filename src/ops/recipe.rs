@@ -76,6 +76,19 @@ impl Recipe {
         Gradient::New(cast, input.like())
     }
 
+    /// A gradient in another shape: a view of it wherever its strides allow one, else a contiguous copy.
+    pub fn reshaped(&mut self, raw: Raw, shape: &Shape) -> Gradient {
+        match (raw.meta.viewed(shape), raw.gradient) {
+            (Some(meta), Gradient::Same(n) | Gradient::View(n, _)) => Gradient::View(n, meta),
+            (Some(meta), Gradient::New(slot, _)) => Gradient::New(slot, meta),
+            (None, _) => {
+                let meta = TensorMeta::contiguous(shape.clone(), raw.meta.dtype);
+                Gradient::New(self.tensor(&meta), meta)
+            }
+            (_, Gradient::None) => Gradient::None,
+        }
+    }
+
     fn sum_to(&mut self, gpu: &Gpu, raw: Raw, shape: &Shape) -> Raw {
         let from = &raw.meta.shape;
         let leading = from.rank() - shape.rank();

@@ -49,6 +49,8 @@ pub enum Output {
     NewView(Slot, TensorMeta, TensorMeta),
     /// A view of an input.
     View(usize, TensorMeta),
+    /// The same, but autograd does not know it for a view.
+    Alias(usize, TensorMeta),
     /// The very input passed through.
     Same(usize),
     /// An input whose values it replaces.
@@ -157,11 +159,6 @@ pub trait OpRule: std::fmt::Debug {
     /// Why PyTorch's kernels do not take inputs of these types together, in PyTorch's words; `None` where they do.
     fn refuses(&self, _inputs: &[TensorMeta]) -> Option<String> {
         None
-    }
-
-    /// Whether PyTorch sees the first input as a matrix, through a view that is a node of its own.
-    fn folds(&self, _inputs: &[TensorMeta]) -> bool {
-        false
     }
 
     /// What forward does to memory, `infer` having succeeded.

@@ -11,7 +11,6 @@ pub mod listener;
 mod backward;
 mod checkpoint;
 mod graph;
-mod history;
 mod machine;
 mod program;
 mod scaler;

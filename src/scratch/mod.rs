@@ -4,13 +4,14 @@
 //! Invariant: an answer depends on the request and the GPU alone, so that it can be written down and asked again.
 
 mod asked;
+mod attention;
 mod recorded;
 mod request;
 mod rules;
 
 pub use asked::Asked;
 pub use recorded::{Recorded, RecordedError};
-pub use request::{Buffer, Cell, Convolution, Direction, Recurrent, Request};
+pub use request::{Attention, Buffer, Cell, Convolution, Direction, Recurrent, Request};
 pub use rules::Rules;
 
 use crate::gpu::Gpu;

@@ -11,6 +11,8 @@ pub enum Request {
     Convolution(Convolution),
     /// A buffer of a recurrent network.
     Recurrent(Recurrent),
+    /// The workspace of an attention.
+    Attention(Attention),
 }
 
 /// Which of a convolution's three computations.
@@ -61,6 +63,29 @@ pub enum Buffer {
     Workspace,
     /// Kept from forward for backward.
     Reserve,
+}
+
+/// A scaled dot product of queries with keys and values of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attention {
+    /// Whether it is the gradients that are computed.
+    pub backward: bool,
+    /// Of all tensors.
+    pub dtype: DType,
+    /// Samples.
+    pub batch: u64,
+    /// Heads of the queries.
+    pub heads: u64,
+    /// Heads of keys and values.
+    pub kv_heads: u64,
+    /// Positions.
+    pub length: u64,
+    /// Features of a head.
+    pub head: u64,
+    /// Whether a position sees only those before it.
+    pub causal: bool,
+    /// Whether weights are dropped.
+    pub dropout: bool,
 }
 
 /// A recurrent network over a padded batch.
@@ -125,6 +150,7 @@ impl fmt::Display for Request {
         match self {
             Self::Convolution(c) => c.fmt(f),
             Self::Recurrent(r) => r.fmt(f),
+            Self::Attention(a) => a.fmt(f),
         }
     }
 }
@@ -140,6 +166,16 @@ impl fmt::Display for Convolution {
         let ([sh, sw], [ph, pw], [dh, dw]) = (self.stride, self.padding, self.dilation);
         write!(f, "conv2d {direction} {} input {n}x{c}x{h}x{w} weight {o}x{i}x{kh}x{kw}", self.dtype)?;
         write!(f, " stride {sh}x{sw} padding {ph}x{pw} dilation {dh}x{dw} groups {}", self.groups)
+    }
+}
+
+impl fmt::Display for Attention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.backward { "backward" } else { "forward" };
+        write!(f, "attention {direction} {} batch {} heads {} kv_heads {}", self.dtype, self.batch, self.heads, self.kv_heads)?;
+        write!(f, " length {} head {}", self.length, self.head)?;
+        f.write_str(if self.causal { " causal" } else { "" })?;
+        f.write_str(if self.dropout { " dropout" } else { "" })
     }
 }
 

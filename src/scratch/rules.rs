@@ -12,6 +12,7 @@ pub struct Rules;
 impl Scratch for Rules {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
         match request {
+            Request::Attention(attention) => attention.workspace(),
             Request::Convolution(_) => 0,
             Request::Recurrent(r) => recurrent::bytes(gpu, r),
         }

@@ -3,13 +3,13 @@
 use crate::meta::{DType, Shape};
 use crate::ops::Operator;
 use crate::ops::{
-    adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
-    batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, conv2d::rule::Conv2d, div_scalar::rule::DivScalar,
-    dropout::rule::Dropout, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax,
-    max_pool2d::rule::MaxPool2d, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
-    nll_loss::rule::NllLoss, relu::rule::Relu, rms_norm::rule::RmsNorm, rsqrt::rule::Rsqrt, sigmoid::rule::Sigmoid, silu::rule::Silu,
-    softmax::rule::Softmax, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, view::rule::View,
-    window::Window,
+    add::rule::Add, add_scalar::rule::AddScalar, batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm,
+    causal_mask::rule::CausalMask, contiguous::rule::Contiguous, div_scalar::rule::DivScalar, dropout::rule::Dropout,
+    embedding::rule::Embedding, expand::rule::Expand, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear,
+    log_softmax::rule::LogSoftmax, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar,
+    nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm, rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend,
+    scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu,
+    slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View,
 };
 
 use super::codec::TYPES;
@@ -17,6 +17,8 @@ use super::operators::{Case, From, Input, Kind, Step, Values};
 
 const HALVES: &[DType] = &[DType::F16, DType::BF16];
 const F16: &[DType] = &[DType::F16];
+/// What the fused attention kernels compute in.
+const FUSED: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 const EPS: f64 = 1e-5;
 
 fn input(kind: Kind, shape: &[u64], values: Values) -> Input {
@@ -71,9 +73,10 @@ pub(super) fn all() -> Vec<Case> {
     elementwise(&mut cases);
     rows(&mut cases);
     batches(&mut cases);
-    images(&mut cases);
     reductions(&mut cases);
     losses(&mut cases);
+    views(&mut cases);
+    sequences(&mut cases);
     cases
 }
 
@@ -116,7 +119,7 @@ fn elementwise(cases: &mut Vec<Case>) {
     cases.push(one("div_scalar", DivScalar { divisor: 3.0 }, vec![x(&[130])]));
     cases.push(one("add_scalar", AddScalar { value: 0.75 }, vec![x(&[130])]).of_intermediate());
     let shape = Shape::new([6, 35]).expect("small");
-    cases.push(one("view", View { shape }, vec![x(&[2, 3, 35])]).then(Tanh));
+    cases.push(one("view", View::plain(shape), vec![x(&[2, 3, 35])]).then(Tanh));
     for dtype in TYPES {
         cases.push(one(&format!("to_copy {dtype}"), ToCopy { dtype }, vec![x(&[1001])]));
     }
@@ -131,7 +134,7 @@ fn elementwise(cases: &mut Vec<Case>) {
 fn rows(cases: &mut Vec<Case>) {
     // Rows for a warp each, and for a block each.
     for shape in [&[37, 10][..], &[8, 9, 1024], &[5, 3001]] {
-        cases.push(one("softmax", Softmax { to_f32: false }, vec![x(shape)]));
+        cases.push(one("softmax", Softmax::plain(false), vec![x(shape)]));
         cases.push(one("log_softmax", LogSoftmax, vec![x(shape)]));
         let columns = *shape.last().expect("not empty");
         let (weight, bias) = (input(Kind::Trained, &[columns], Values::Uniform(0.5, 1.5)), x(&[columns]));
@@ -139,8 +142,8 @@ fn rows(cases: &mut Vec<Case>) {
         cases.push(one("layer_norm without bias", LayerNorm { bias: false, eps: EPS }, vec![x(shape), weight.clone()]));
         cases.push(one("rms_norm", RmsNorm { eps: EPS }, vec![x(shape), weight]));
     }
-    cases.push(one("softmax to f32", Softmax { to_f32: true }, vec![x(&[37, 10])]).only(F16));
-    cases.push(one("softmax", Softmax { to_f32: false }, vec![x(&[37, 10])]).then(Square));
+    cases.push(one("softmax to f32", Softmax::plain(true), vec![x(&[37, 10])]).only(F16));
+    cases.push(one("softmax", Softmax::plain(false), vec![x(&[37, 10])]).then(Square));
     // So many rows that the parameters' gradients are summed by way of parts.
     let weight = input(Kind::Trained, &[16], Values::Uniform(0.5, 1.5));
     cases.push(one("layer_norm", LayerNorm { bias: true, eps: EPS }, vec![x(&[66_000, 16]), weight.clone(), x(&[16])]));
@@ -171,31 +174,6 @@ fn batches(cases: &mut Vec<Case>) {
     }
 }
 
-fn images(cases: &mut Vec<Case>) {
-    let pair = |n: u64| [n, n];
-    // By cuDNN: a plain one, a large one, one in groups, windows of one element; and one channel a group.
-    for (shape, out, window, stride, padding, groups) in [
-        (&[3, 3, 9, 8][..], 4, 3, 1, 1, 1),
-        (&[4, 32, 20, 20], 64, 3, 2, 1, 1),
-        (&[2, 8, 11, 7], 12, 3, 1, 0, 4),
-        (&[5, 16, 6, 6], 24, 1, 1, 0, 1),
-        (&[2, 10, 13, 12], 20, 3, 1, 1, 10),
-    ] {
-        let op = |bias| Conv2d { stride: pair(stride), padding: pair(padding), dilation: pair(1), groups, bias };
-        let weight = input(Kind::Trained, &[out, shape[1] / groups, window, window], Values::Uniform(-0.5, 0.5));
-        cases.push(one("conv2d", op(true), vec![x(shape), weight.clone(), x(&[out])]));
-        cases.push(one("conv2d without bias", op(false), vec![x(shape), weight]));
-    }
-    for (kernel, stride, padding) in [(2, 2, 0), (3, 2, 1), (3, 1, 0)] {
-        let window = Window { size: pair(kernel), stride: pair(stride), padding: pair(padding) };
-        cases.push(one("max_pool2d", MaxPool2d { window }, vec![x(&[3, 5, 21, 18])]));
-        cases.push(one("avg_pool2d", AvgPool2d { window }, vec![x(&[3, 5, 21, 18])]).then(Sum { to_f32: false }));
-    }
-    for output in [[1, 1], [7, 7], [3, 5]] {
-        cases.push(one("adaptive_avg_pool2d", AdaptiveAvgPool2d { output }, vec![x(&[3, 5, 14, 12])]));
-    }
-}
-
 fn reductions(cases: &mut Vec<Case>) {
     // By one block, and by many.
     for shape in [&[7, 11][..], &[600, 1000]] {
@@ -217,4 +195,42 @@ fn losses(cases: &mut Vec<Case>) {
     }
     let classes = input(Kind::Integers, &[20], Values::Below(2000));
     cases.push(one("nll_loss", NllLoss, vec![x(&[20, 2000]), classes]));
+}
+
+fn views(cases: &mut Vec<Case>) {
+    cases.push(one("slice", Slice { dim: 1, length: 7 }, vec![x(&[5, 9, 13])]).then(Tanh));
+    cases.push(one("select", Select { dim: 1, index: 8 }, vec![x(&[5, 9, 13])]).then(Tanh));
+    cases.push(one("split", Split { sizes: vec![5, 3, 5] }, vec![x(&[5, 9, 13])]).then(Tanh));
+    cases.push(one("transpose", Transpose { first: 1, second: 2 }, vec![x(&[5, 9, 13])]).then(Contiguous).then(Tanh));
+    cases.push(one("transpose", Transpose { first: 0, second: 1 }, vec![x(&[65, 33])]).then(MulScalar { factor: 0.3 }));
+    cases.push(one("expand", Expand { shape: Shape::new([3, 5, 9, 13]).expect("small") }, vec![x(&[5, 1, 13])]).then(Contiguous));
+    cases.push(one("pad_last", PadLast { size: 24 }, vec![x(&[5, 9, 20])]));
+    for (n, rows, inner, columns) in [(3, 5, 7, 9), (12, 64, 32, 48)] {
+        cases.push(one("bmm", Bmm, vec![x(&[n, rows, inner]), x(&[n, inner, columns])]));
+    }
+}
+
+fn sequences(cases: &mut Vec<Case>) {
+    // Few indices, and so many that they are sorted.
+    for n in [50, 4000] {
+        let indices = input(Kind::Integers, &[n], Values::Below(300));
+        cases.push(one("embedding", Embedding, vec![x(&[300, 70]), indices]));
+    }
+    let mask = one("causal_mask", Add { inplace: false }, vec![x(&[2, 33, 33])]).then(Softmax { to_f32: false, safe: true });
+    let from = vec![From::Input(0), From::Step(0)];
+    let [Step { op, .. }, softmax] = <[Step; 2]>::try_from(mask.steps).unwrap_or_else(|_| unreachable!("two steps"));
+    let steps =
+        vec![Step { op: CausalMask { length: 33, dtype: DType::F32 }.into(), from: Vec::new() }, Step { op, from }, Step { from: vec![From::Step(1)], ..softmax }];
+    cases.push(Case { steps, ..mask }.only(&[DType::F32]));
+    // For every size of heads that kernels are compiled for, and lengths that are no multiple of a tile.
+    for (head, length) in [(16, 7), (32, 100), (64, 200), (80, 130), (128, 96), (256, 70)] {
+        for (backend, kv_heads, causal) in [(Backend::Efficient, 4, true), (Backend::Flash, 2, true), (Backend::Cudnn, 4, false)] {
+            let op = ScaledDotProductAttention { backend, causal, dropout: 0.0, features: head };
+            let kv = || x(&[2, kv_heads, length, head]);
+            cases.push(one(&format!("attention {}", backend.name()), op, vec![x(&[2, 4, length, head]), kv(), kv()]).only(FUSED));
+        }
+    }
+    let op = ScaledDotProductAttention { backend: Backend::Flash, causal: true, dropout: 0.2, features: 64 };
+    let qkv = || x(&[2, 2, 90, 64]);
+    cases.push(one("attention with dropout", op, vec![qkv(), qkv(), qkv()]).only(FUSED));
 }

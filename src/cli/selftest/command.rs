@@ -49,7 +49,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.device == DeviceName::Virtual {
         return Err(Failure::usage("the virtual device computes nothing; check `host` or `cuda`"));
     }
-    let gpu = Gpu::named(crate::gpu::DEFAULT).expect("the default is in the catalogue");
+    let gpu = Gpu::default_model();
     let (place, host) = (Place::choose(args.device, gpu, Rc::new(Rules))?, Place::choose(DeviceName::Host, gpu, Rc::new(Rules))?);
     let exec = || (place.exec(AllocatorConfig::default()), host.exec(AllocatorConfig::default()));
     let failed = |e: String| Failure::new(Exit::Failed, e);

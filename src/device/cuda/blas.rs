@@ -75,6 +75,15 @@ pub struct Product {
     pub c: u64,
 }
 
+/// Products of the same shape, one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch {
+    /// How many.
+    pub entries: u64,
+    /// From one to the next of `a`, `b` and `c`, in elements.
+    pub steps: [u64; 3],
+}
+
 /// cuBLAS's handles, made when first needed, and what was found out about shapes.
 #[derive(Debug, Default)]
 pub(super) struct Blas {
@@ -207,6 +216,49 @@ impl Cuda {
                 p.c as *mut c_void,
                 kind,
                 n.max(1),
+                compute(p.dtype),
+                blas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        })
+    }
+
+    /// `c = a · b` for every entry of a batch, by cuBLAS.
+    pub fn gemm_batch(&self, pass: Pass, workspace: Workspace, product: &Product, batch: Batch) {
+        self.attempt(|| self.gemm_batch_now(pass, workspace, product, batch));
+    }
+
+    fn gemm_batch_now(&self, pass: Pass, workspace: Workspace, p: &Product, batch: Batch) -> Result<(), CudaError> {
+        let handle = self.handle(pass, workspace)?;
+        let (transpose_a, stride_a) = column_major(p.a, p.m, p.k);
+        let (transpose_b, stride_b) = column_major(p.b, p.k, p.n);
+        let (one, zero) = (Scale::new(1.0, p.dtype), Scale::new(0.0, p.dtype));
+        let kind = data_type(p.dtype);
+        let (m, n, k) = (size(p.m)?, size(p.n)?, size(p.k)?);
+        let [step_a, step_b, step_c] = batch.steps.map(u64::cast_signed);
+        // SAFETY: as of `gemm_now`; each entry's matrices lie within the blocks that the steps walk through.
+        status("cublasGemmStridedBatchedEx", unsafe {
+            blas::cublasGemmStridedBatchedEx(
+                handle,
+                transpose_b,
+                transpose_a,
+                n,
+                m,
+                k,
+                one.pointer(),
+                p.b.address as *const c_void,
+                kind,
+                size(stride_b)?,
+                step_b,
+                p.a.address as *const c_void,
+                kind,
+                size(stride_a)?,
+                step_a,
+                zero.pointer(),
+                p.c as *mut c_void,
+                kind,
+                n.max(1),
+                step_c,
+                size(batch.entries)?,
                 compute(p.dtype),
                 blas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )

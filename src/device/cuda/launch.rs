@@ -13,6 +13,9 @@ use crate::device::Operand;
 /// Most arguments a kernel of this program has.
 const MOST: usize = 24;
 
+/// More memory of a block than this is given on request only.
+const USUAL_SHARED: u32 = 48 << 10;
+
 /// How many threads run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
@@ -140,6 +143,11 @@ impl Cuda {
 
     /// Launches a kernel. Its source says which arguments it takes: `args` are these, in order and of the same widths.
     pub fn launch(&self, kernel: Kernel<'_>, grid: Grid, args: &[Arg<'_>]) {
+        self.launch_with_shared(kernel, grid, 0, args);
+    }
+
+    /// Launches a kernel whose blocks have `shared` bytes of memory besides what the source declares.
+    pub fn launch_with_shared(&self, kernel: Kernel<'_>, grid: Grid, shared: u32, args: &[Arg<'_>]) {
         let mut words = [0u64; MOST];
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST];
         assert!(args.len() <= MOST, "a kernel takes at most {MOST} arguments");
@@ -155,6 +163,12 @@ impl Cuda {
         self.attempt(|| {
             let function = self.modules.function(self, kernel)?;
             let (blocks, threads, stream) = (grid.blocks, grid.threads, std::ptr::null_mut());
+            if shared > USUAL_SHARED {
+                let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                // SAFETY: the function belongs to a loaded module; the driver refuses what the GPU does not have.
+                driver("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function, attribute, shared.cast_signed()) })
+                    .map_err(|e| e.within(kernel.entry))?;
+            }
             // SAFETY: the function belongs to a loaded module. The driver reads as many arguments as the kernel declares, each at its pointer:
             // the caller, who stands beside the source, passes the same. Addresses among them are live blocks, as whoever owns them promises.
             driver("cuLaunchKernel", unsafe {
@@ -166,7 +180,7 @@ impl Cuda {
                     threads.0,
                     threads.1,
                     threads.2,
-                    0,
+                    shared,
                     stream,
                     pointers.as_mut_ptr(),
                     std::ptr::null_mut(),

@@ -17,7 +17,7 @@ mod pinned;
 mod segments;
 mod view;
 
-pub use blas::{Matrix, Pass, Product, Workspace};
+pub use blas::{Batch, Matrix, Pass, Product, Workspace};
 pub use context::{Cuda, Start, Usage};
 pub use error::{CudaError, MissingLibrary};
 pub use facts::{DriverVersion, Facts, driver_version, facts, gpus};

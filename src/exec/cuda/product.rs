@@ -2,7 +2,7 @@
 
 use super::copy;
 use crate::device::Operand;
-use crate::device::cuda::{Cuda, Matrix, Pass, Product, Workspace};
+use crate::device::cuda::{Batch, Cuda, Matrix, Pass, Product, Workspace};
 use crate::meta::TensorMeta;
 
 /// A thread's handle and its workspaces.
@@ -36,6 +36,17 @@ pub(in crate::exec) fn product_with_bias(
     }
     copy(cuda, bias.spread(&out.meta.shape).operand(), out);
     cuda.gemm(by.pass, by.cublas, &product, 1.0);
+}
+
+/// `out[i] = a[i] · b[i]` for every batch entry.
+pub(in crate::exec) fn products(cuda: &Cuda, by: Libraries, a: Operand<'_>, b: Operand<'_>, out: Operand<'_>) {
+    let (&[n, m, k], &[_, _, columns]) = (a.meta.shape.dims(), b.meta.shape.dims()) else { unreachable!("batches of matrices") };
+    if out.meta.numel() == 0 {
+        return;
+    }
+    let matrix = |t: Operand<'_>| Matrix { address: t.address, row_stride: t.meta.strides[1], column_stride: t.meta.strides[2] };
+    let product = Product { dtype: out.meta.dtype, m, n: columns, k, a: matrix(a), b: matrix(b), c: out.address };
+    cuda.gemm_batch(by.pass, by.cublas, &product, Batch { entries: n, steps: [a.meta.strides[0], b.meta.strides[0], m * columns] });
 }
 
 /// `None` where there is nothing to compute.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::meta::Shape;
+use crate::model::Loop;
+use crate::model::lowering::Numerics;
 
 /// Where in the experiment file something comes from: a number whose meaning only the reader of the file knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +67,10 @@ pub struct Mistake {
 pub struct Check {
     /// Whether modules are in training mode (batch norm then takes the batch's statistics).
     pub training: bool,
+    /// Whether a tape is recorded.
+    pub gradients: bool,
+    /// Types, and the GPU.
+    pub numerics: Numerics,
     /// The layer under way.
     pub origin: Origin,
     /// What was found.
@@ -76,8 +82,9 @@ pub struct Check {
 impl Check {
     /// An empty collection.
     #[must_use]
-    pub fn new(training: bool) -> Self {
-        Self { training, origin: Origin::default(), mistakes: Vec::new(), seen: BTreeSet::new() }
+    pub fn new(settings: &Loop) -> Self {
+        let (training, gradients, numerics) = (settings.trains(), !settings.no_grad, settings.numerics());
+        Self { training, gradients, numerics, origin: Origin::default(), mistakes: Vec::new(), seen: BTreeSet::new() }
     }
 
     /// Notes a mistake of the layer under way.

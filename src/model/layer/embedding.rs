@@ -3,7 +3,10 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
+use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::embedding;
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "embedding",
@@ -15,7 +18,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     build: |values: &Values| {
         Rc::new(Embedding { num_embeddings: values.integer("num_embeddings"), embedding_dim: values.integer("embedding_dim") })
     },
-    has_operators: false,
+    has_operators: true,
 };
 
 #[derive(Debug)]
@@ -41,5 +44,10 @@ impl Layer for Embedding {
         let mut sample = input.sample.clone();
         sample.push(self.embedding_dim);
         cx.output(input.with_sample(sample))
+    }
+
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        let weight = cx.parameter("weight", [self.num_embeddings, self.embedding_dim], Init::Normal(1.0));
+        cx.run(embedding::rule::Embedding, &[weight, input])
     }
 }

@@ -31,6 +31,6 @@ impl Layer for Flatten {
         let batch = shape.dims()[0];
         let row = shape.dims()[1..].iter().product::<u64>();
         let shape = Shape::new([batch, row]).expect("as many elements as the input, which has a shape");
-        cx.run(view::rule::View { shape }, &[input])
+        cx.run(view::rule::View::plain(shape), &[input])
     }
 }

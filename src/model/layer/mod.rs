@@ -28,6 +28,7 @@ mod relu;
 mod repeat;
 mod residual;
 mod rms_norm;
+mod scaled_dot_product;
 mod sigmoid;
 mod silu;
 mod softmax;

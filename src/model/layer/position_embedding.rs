@@ -3,14 +3,17 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
+use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::{add, slice};
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "position_embedding",
     doc: "Adds a learned vector for each position of [length, features].",
     fields: &[Field::required("max_length", SIZE, "The longest sequence it knows.")],
     build: |values: &Values| Rc::new(PositionEmbedding { max_length: values.integer("max_length") }),
-    has_operators: false,
+    has_operators: true,
 };
 
 #[derive(Debug)]
@@ -31,5 +34,15 @@ impl Layer for PositionEmbedding {
         }
         cx.tensor("a weight", &[self.max_length, input.sample[1]]);
         Some(input.clone())
+    }
+
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        let dims = cx.meta(input).shape.dims();
+        let (length, features) = (dims[1], dims[2]);
+        let weight = cx.parameter("weight", [self.max_length, features], Init::Normal(0.02));
+        let used = cx.run(slice::rule::Slice { dim: 0, length }, &[weight]);
+        let sum = cx.run(add::rule::Add { inplace: false }, &[input, used]);
+        cx.drop(used);
+        sum
     }
 }

@@ -27,8 +27,8 @@ impl Layer for Softmax {
     fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
         // Autocast asks for an f32 result: of f16 in one pass, of bf16 after a cast.
         match cx.autocast_to_f32(input) {
-            Some(DType::F16) => cx.run(softmax::rule::Softmax { to_f32: true }, &[input]),
-            _ => cx.run_f32(softmax::rule::Softmax { to_f32: false }, &[input]),
+            Some(DType::F16) => cx.run(softmax::rule::Softmax::plain(true), &[input]),
+            _ => cx.run_f32(softmax::rule::Softmax::plain(false), &[input]),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::device::Operand;
 use crate::device::cuda::{Cuda, Kernel, Source, View};
 use crate::device::host::{Host, Real, Row, maximum, rows, sum, with_real};
 use crate::exec::{Exec, Result};
-use crate::meta::DType;
+use crate::meta::{DType, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
@@ -48,6 +48,12 @@ impl OpKernel for Softmax {
         let out = exec.empty(x.meta().with_dtype(dtype))?;
         exec.on_host(|host| with_real!([x, out], R => softmax::<R>(host, x.operand(), out.operand())));
         exec.on_cuda(|gpu| cuda_forward(gpu, "softmax_forward", x.operand(), out.operand()));
+        if self.safe {
+            let row = x.shape().with_last(1).expect("fewer elements than all rows");
+            let _masked = exec.empty(x.meta().with_dtype(DType::Bool))?;
+            let _rows = exec.empty(TensorMeta::contiguous(row, DType::Bool))?;
+            let _zero = exec.empty(TensorMeta::scalar(out.dtype()))?;
+        }
         Ok(Forward::saving_output(out))
     }
 

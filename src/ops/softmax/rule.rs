@@ -3,13 +3,23 @@
 use crate::meta::{DType, TensorMeta};
 use crate::ops::elementwise;
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, RuleContext, Saved, ShapeError};
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError};
 
 /// Softmax over the last dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Softmax {
     /// An f16 input gives an f32 output in one pass (autocast's fused cast).
     pub to_f32: bool,
+    /// `_safe_softmax`: rows of nothing but -∞ become zeros. PyTorch looks for them in truth values.
+    pub safe: bool,
+}
+
+impl Softmax {
+    /// As `torch.softmax` computes it.
+    #[must_use]
+    pub const fn plain(to_f32: bool) -> Self {
+        Self { to_f32, safe: false }
+    }
 }
 
 impl OpRule for Softmax {
@@ -24,7 +34,15 @@ impl OpRule for Softmax {
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let out = if self.to_f32 && inputs[0].dtype.is_half() { inputs[0].with_dtype(DType::F32) } else { inputs[0].like() };
-        elementwise::forward(&out, &[Saved::Output(0)], needs[0])
+        if !self.safe {
+            return elementwise::forward(&out, &[Saved::Output(0)], needs[0]);
+        }
+        let mut r = Recipe::new();
+        let slot = r.tensor(&out);
+        let (masked, rows, zero) = (r.alloc(out.numel()), r.alloc(out.shape.rows()), r.alloc(out.dtype.bytes()));
+        [zero, rows, masked].into_iter().for_each(|s| r.free(s));
+        r.keep(Saved::Output(0), needs[0]);
+        r.forward(vec![Output::New(slot, out)])
     }
 
     fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {

@@ -7,11 +7,12 @@ use crate::tensor::Tensor;
 
 impl OpKernel for View {
     fn identity(&self, _inputs: &[&Tensor]) -> Identity {
-        Identity::View
+        if self.hidden { Identity::New } else { Identity::View }
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        Ok(Forward::plain(exec.reshape(inputs[0], &self.shape)?))
+        let view = exec.reshape(inputs[0], &self.shape)?;
+        Ok(Forward::plain(if self.hidden { view.detach() } else { view }))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {

@@ -14,7 +14,7 @@ fn every_mistake_has_its_message() {
     for file in files() {
         let expected_file = file.with_extension("txt");
         let overrides = overrides(&file);
-        let found = match load_with(&file, &overrides) {
+        let found = match load_with(&file, &overrides, runner::gpu::Gpu::default_model()) {
             Ok(experiment) => format!("no mistake: {} cases\n", experiment.cases.len()),
             Err(mistakes) => mistakes.to_string(),
         };

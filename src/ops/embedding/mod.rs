@@ -1,0 +1,4 @@
+//! `embedding`: Rows of a table, looked up.
+
+mod kernel;
+pub mod rule;

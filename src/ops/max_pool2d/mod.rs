@@ -1,4 +1,0 @@
-//! `max_pool2d`: The largest element of each window.
-
-mod kernel;
-pub mod rule;

@@ -1,0 +1,4 @@
+//! `mul_scalar`: Multiplication by a number.
+
+mod kernel;
+pub mod rule;

@@ -1,0 +1,4 @@
+//! `slice`: The first places of a dimension: `x[..., :length, ...]`.
+
+mod kernel;
+pub mod rule;

@@ -1,0 +1,44 @@
+//! What `slice` does to memory.
+
+use crate::meta::{Shape, TensorMeta};
+use crate::ops::recipe::Recipe;
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError};
+
+/// The first places of a dimension: `x[..., :length, ...]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slice {
+    /// The dimension.
+    pub dim: usize,
+    /// How many places.
+    pub length: u64,
+}
+
+impl OpRule for Slice {
+    fn name(&self) -> &'static str {
+        "slice"
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+        let x = &inputs[0];
+        let mut dims = x.shape.dims().to_vec();
+        match dims.get_mut(self.dim) {
+            Some(d) if self.length <= *d => *d = self.length,
+            _ => return Err(ShapeError { message: format!("{} has no {} places along dimension {}", x.shape, self.length, self.dim) }),
+        }
+        Ok(vec![TensorMeta { shape: Shape::new(dims)?, ..x.clone() }])
+    }
+
+    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
+        let out = self.infer(inputs).expect("infer has succeeded").remove(0);
+        Recipe::new().forward(vec![Output::View(0, out)])
+    }
+
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        let mut r = Recipe::new();
+        let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
+        // Zeros for the whole, then the part's gradient in its place.
+        let whole = inputs[0].with_dtype(incoming.dtype);
+        let out = r.tensor(&whole);
+        r.backward(vec![Gradient::New(out, whole)])
+    }
+}

@@ -1,0 +1,4 @@
+//! `split`: Parts of the last dimension, one after another.
+
+mod kernel;
+pub mod rule;

@@ -1,0 +1,4 @@
+//! `transpose`: Two dimensions exchanged.
+
+mod kernel;
+pub mod rule;
