@@ -6,8 +6,8 @@ use super::document::Node;
 use super::read::Reader;
 use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
 use super::{script, train, words};
-use crate::gpu::Gpu;
 use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
+use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
 

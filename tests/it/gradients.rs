@@ -130,9 +130,12 @@ fn samples() -> Vec<Sample> {
     add(pad_last::rule::PadLast { size: 8 }.into(), &[x()], false);
     add(softmax::rule::Softmax { to_f32: false, safe: true }.into(), &[floats(&[2, 3, 5], 1)], false);
     use scaled_dot_product_attention::backend::Backend;
-    for (backend, kv_heads, causal, dropout) in
-        [(Backend::Efficient, 2, false, 0.0), (Backend::Flash, 1, true, 0.0), (Backend::Cudnn, 2, true, 0.3), (Backend::Flash, 2, false, 0.3)]
-    {
+    for (backend, kv_heads, causal, dropout) in [
+        (Backend::Efficient, 2, false, 0.0),
+        (Backend::Flash, 1, true, 0.0),
+        (Backend::Cudnn, 2, true, 0.3),
+        (Backend::Flash, 2, false, 0.3),
+    ] {
         let op = scaled_dot_product_attention::rule::ScaledDotProductAttention { backend, causal, dropout, features: 4 };
         add(op.into(), &[floats(&[2, 2, 5, 4], 1), floats(&[2, kv_heads, 5, 4], 2), floats(&[2, kv_heads, 5, 4], 3)], false);
     }

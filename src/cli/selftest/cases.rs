@@ -6,10 +6,11 @@ use crate::ops::{
     add::rule::Add, add_scalar::rule::AddScalar, batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm,
     causal_mask::rule::CausalMask, contiguous::rule::Contiguous, div_scalar::rule::DivScalar, dropout::rule::Dropout,
     embedding::rule::Embedding, expand::rule::Expand, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear,
-    log_softmax::rule::LogSoftmax, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar,
-    nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm, rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend,
-    scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu,
-    slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View,
+    log_softmax::rule::LogSoftmax, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
+    mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm,
+    rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend, scaled_dot_product_attention::rule::ScaledDotProductAttention,
+    select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu, slice::rule::Slice, softmax::rule::Softmax, split::rule::Split,
+    square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View,
 };
 
 use super::codec::TYPES;
@@ -219,8 +220,11 @@ fn sequences(cases: &mut Vec<Case>) {
     let mask = one("causal_mask", Add { inplace: false }, vec![x(&[2, 33, 33])]).then(Softmax { to_f32: false, safe: true });
     let from = vec![From::Input(0), From::Step(0)];
     let [Step { op, .. }, softmax] = <[Step; 2]>::try_from(mask.steps).unwrap_or_else(|_| unreachable!("two steps"));
-    let steps =
-        vec![Step { op: CausalMask { length: 33, dtype: DType::F32 }.into(), from: Vec::new() }, Step { op, from }, Step { from: vec![From::Step(1)], ..softmax }];
+    let steps = vec![
+        Step { op: CausalMask { length: 33, dtype: DType::F32 }.into(), from: Vec::new() },
+        Step { op, from },
+        Step { from: vec![From::Step(1)], ..softmax },
+    ];
     cases.push(Case { steps, ..mask }.only(&[DType::F32]));
     // For every size of heads that kernels are compiled for, and lengths that are no multiple of a tile.
     for (head, length) in [(16, 7), (32, 100), (64, 200), (80, 130), (128, 96), (256, 70)] {

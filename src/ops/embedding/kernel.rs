@@ -75,7 +75,13 @@ impl Embedding {
         scratch.take(exec, list)?;
         {
             let _numbers = exec.scratch(list)?;
-            let tile = if major >= 9 { 4608 } else if major == 8 { 3840 } else { 2816 };
+            let tile = if major >= 9 {
+                4608
+            } else if major == 8 {
+                3840
+            } else {
+                2816
+            };
             let _sort = exec.scratch(2 * aligned(list) + n.div_ceil(tile) * 1024 + 16_895)?;
         }
         let out = exec.empty(weight.like())?;

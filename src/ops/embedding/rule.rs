@@ -23,7 +23,9 @@ impl OpRule for Embedding {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
         let (weight, indices) = (&inputs[0], &inputs[1]);
         if weight.shape.rank() != 2 || indices.dtype != DType::I64 {
-            return Err(ShapeError { message: format!("embedding needs a matrix and int64 indices, got {} and {}", weight.shape, indices.dtype) });
+            return Err(ShapeError {
+                message: format!("embedding needs a matrix and int64 indices, got {} and {}", weight.shape, indices.dtype),
+            });
         }
         let dims: Vec<u64> = indices.shape.dims().iter().copied().chain([weight.shape.last()]).collect();
         Ok(vec![TensorMeta::contiguous(Shape::new(dims)?, weight.dtype)])

@@ -178,11 +178,8 @@ impl OpKernel for ScaledDotProductAttention {
             }
         }
         let [grad, out] = &readable;
-        let gradients = [
-            exec.empty(self.layout(&at.inputs[0]))?,
-            exec.empty(self.layout(&at.inputs[1]))?,
-            exec.empty(self.layout(&at.inputs[2]))?,
-        ];
+        let gradients =
+            [exec.empty(self.layout(&at.inputs[0]))?, exec.empty(self.layout(&at.inputs[1]))?, exec.empty(self.layout(&at.inputs[2]))?];
         // A figure a row, in f32, is all that the kernels here need; its place is whatever PyTorch has for that.
         match self.backend {
             Backend::Cudnn => {

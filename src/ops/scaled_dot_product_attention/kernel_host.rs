@@ -56,13 +56,20 @@ impl Settings {
 
 /// The output, and for each row the logarithm of the sum of its exponentials.
 pub(super) fn forward(host: &Host, s: &Settings, [q, k, v]: [Operand<'_>; 3], out: Operand<'_>, log_sums: Option<Operand<'_>>) {
-    if out.meta.dtype == DType::F64 { compute::<f64>(host, s, [q, k, v], out, log_sums) } else { compute::<f32>(host, s, [q, k, v], out, log_sums) }
+    if out.meta.dtype == DType::F64 {
+        compute::<f64>(host, s, [q, k, v], out, log_sums)
+    } else {
+        compute::<f32>(host, s, [q, k, v], out, log_sums)
+    }
 }
 
 fn compute<R: Real>(host: &Host, s: &Settings, qkv: [Operand<'_>; 3], out: Operand<'_>, log_sums: Option<Operand<'_>>) {
     let heads = qkv[0].meta.shape.dims()[0] as usize * s.heads;
     let results: Vec<(Vec<R>, Vec<R>)> = host.lend(qkv, [], |[q, k, v], []| {
-        (0..heads).into_par_iter().map(|h| head(s, h, [&s.matrix::<R>(&q, h), &s.matrix(&k, h / s.group), &s.matrix(&v, h / s.group)])).collect()
+        (0..heads)
+            .into_par_iter()
+            .map(|h| head(s, h, [&s.matrix::<R>(&q, h), &s.matrix(&k, h / s.group), &s.matrix(&v, h / s.group)]))
+            .collect()
     });
     host.lend([], [out], |[], [mut out]| {
         for (h, (values, _)) in results.iter().enumerate() {
