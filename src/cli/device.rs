@@ -12,7 +12,7 @@ use crate::gpu::Gpu;
 use crate::measure::device_memory;
 use crate::model::Work;
 use crate::ops::RuleContext;
-use crate::record::DeviceMemory;
+use crate::record::{DeviceMemory, Measured, MicroStep};
 use crate::scratch::{Asked, Rules, Scratch};
 use crate::tensor::{Memory, SharedWatcher};
 use crate::train::{self, Observer};
@@ -120,6 +120,37 @@ impl Place {
         }
     }
 
+    /// Lets `perform` go through what will run, on execution contexts that compute nothing, and compiles all kernels that it asks for, several
+    /// at a time. (Else each would be compiled when it is first launched, one after another.) Where no GPU computes, nothing is done.
+    pub(super) fn rehearse(&self, perform: impl FnOnce(&dyn Fn() -> Exec)) {
+        let Kind::Cuda(cuda) = &self.kind else { return };
+        let rehearsal = cuda.rehearsal();
+        perform(&|| {
+            let allocator = Allocator::new(AllocatorConfig::default(), Box::new(Placement::new(self.gpu.total_memory)));
+            Exec::new(self.gpu.clone(), Device::Cuda(Rc::clone(&rehearsal)), Memory::new(allocator))
+        });
+        cuda.prepare(&rehearsal);
+    }
+
+    /// Rehearses a few steps of the first cases: those of one experiment launch much the same.
+    pub(super) fn rehearse_cases<'a>(&self, works: impl Iterator<Item = &'a Work>) {
+        const CASES: usize = 16;
+        const STEPS: u64 = 2;
+        self.rehearse(|exec| {
+            for work in works.take(CASES) {
+                // Out of memory is an end: nothing more will be launched.
+                let _ = match work {
+                    Work::Train(plan) => {
+                        let mut short = (**plan).clone();
+                        short.settings.steps = short.settings.steps.min(STEPS);
+                        train::train(&Rc::new(short), &exec(), &mut Nobody)
+                    }
+                    Work::Script(script) => train::follow(script, &exec(), &mut Nobody),
+                };
+            }
+        });
+    }
+
     /// Runs a case to its end, and tells what a GPU held then. Out of memory is an end: its row has been given to the observer.
     /// `watcher` is told what happens to memory.
     ///
@@ -144,4 +175,13 @@ impl Place {
             Kind::Host | Kind::Virtual => Ok(None),
         }
     }
+}
+
+/// Listens to a rehearsal.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn row(&mut self, _row: &Measured) {}
+
+    fn micro_step(&mut self, _done: &MicroStep) {}
 }

@@ -46,6 +46,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         refuse_what_does_not_fit(&runs)?;
     }
     files::prepare_folder(&args.out).map_err(Failure::usage)?;
+    place.rehearse_cases(runs.iter().flat_map(|run| &run.experiment.cases).map(|case| &case.work));
     let mut exit = Exit::Done;
     for run in runs {
         exit = exit.max(run.perform(args, &place)?);

@@ -75,7 +75,11 @@ impl Exec {
     /// Whether tensors have values.
     #[must_use]
     pub fn computes(&self) -> bool {
-        !matches!(self.device, Device::Virtual)
+        match &self.device {
+            Device::Cuda(cuda) => !cuda.rehearses(),
+            Device::Host(_) => true,
+            Device::Virtual => false,
+        }
     }
 
     /// Where random numbers come from.

@@ -211,7 +211,7 @@ fn a_bias_is_added_in_the_epilogue() {
             // Twice: the second time by what was found out the first time.
             for _ in 0..2 {
                 cuda.fill(c, 0xff, m * n * dtype.bytes());
-                let done = cuda.gemm_bias(Pass::Forward, workspace, &Product { dtype, m, n, k, a, b: w, c }, bias);
+                let done = cuda.gemm_bias(workspace, &Product { dtype, m, n, k, a, b: w, c }, bias);
                 cuda.check().unwrap();
                 assert!(done, "{m}×{n}×{k} {dtype}: cuBLASLt has nothing for it");
                 let distance = distance(&get(&cuda, c, m * n, dtype), &want);

@@ -21,6 +21,7 @@ const F16: &[DType] = &[DType::F16];
 /// What the fused attention kernels compute in.
 const FUSED: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 const EPS: f64 = 1e-5;
+const MEAN_SCALE: f64 = 4096.0;
 
 fn input(kind: Kind, shape: &[u64], values: Values) -> Input {
     Input { shape: shape.to_vec(), values, kind }
@@ -35,7 +36,14 @@ fn x(shape: &[u64]) -> Input {
 fn one(name: &str, op: impl Into<Operator>, inputs: Vec<Input>) -> Case {
     let shape: Vec<String> = inputs[0].shape.iter().map(u64::to_string).collect();
     let from = (0..inputs.len()).map(From::Input).collect();
-    Case { name: format!("{name} {}", shape.join("×")), inputs, steps: vec![Step { op: op.into(), from }], types: &TYPES, backward: true }
+    Case {
+        name: format!("{name} {}", shape.join("×")),
+        inputs,
+        steps: vec![Step { op: op.into(), from }],
+        types: &TYPES,
+        backward: true,
+        scale: 1.0,
+    }
 }
 
 impl Case {
@@ -53,6 +61,11 @@ impl Case {
             step.from.iter_mut().filter(|f| matches!(f, From::Input(0))).for_each(|f| *f = From::Step(0));
         }
         self.steps.insert(0, Step { op: DivScalar { divisor: 1.0 }.into(), from: vec![From::Input(0)] });
+        self
+    }
+
+    fn scaled(mut self, scale: f64) -> Self {
+        self.scale = scale;
         self
     }
 
@@ -116,7 +129,8 @@ fn elementwise(cases: &mut Vec<Case>) {
     cases.push(one("mul", Mul, vec![x(&[65, 31]), x(&[65, 31])]));
     cases.push(one("mul by rows", Mul, vec![x(&[65, 31]), x(&[65, 1])]));
     cases.push(one("mul by columns", Mul, vec![x(&[3000, 64]), x(&[64])]));
-    cases.push(one("mul by a scalar", Mul, vec![x(&[65, 31]), x(&[])]));
+    // The scalar's gradient is a sum, of which nothing may cancel.
+    cases.push(one("mul by a scalar", Mul, vec![positive(&[65, 31]), x(&[])]).then(Sum { to_f32: false }));
     cases.push(one("div_scalar", DivScalar { divisor: 3.0 }, vec![x(&[130])]));
     cases.push(one("add_scalar", AddScalar { value: 0.75 }, vec![x(&[130])]).of_intermediate());
     let shape = Shape::new([6, 35]).expect("small");
@@ -179,7 +193,7 @@ fn reductions(cases: &mut Vec<Case>) {
     // By one block, and by many.
     for shape in [&[7, 11][..], &[600, 1000]] {
         cases.push(one("sum", Sum { to_f32: false }, vec![input(Kind::Trained, shape, Values::Uniform(0.0, 0.1))]));
-        cases.push(one("mean", Mean, vec![x(shape)]));
+        cases.push(one("mean", Mean, vec![x(shape)]).scaled(MEAN_SCALE));
     }
     cases.push(one("sum to f32", Sum { to_f32: true }, vec![x(&[600, 100])]).only(HALVES));
     cases.push(one("mean_last", MeanLast, vec![x(&[40, 100])]));
@@ -189,8 +203,8 @@ fn reductions(cases: &mut Vec<Case>) {
 fn losses(cases: &mut Vec<Case>) {
     let target = |shape: &[u64]| input(Kind::Constant, shape, Values::Uniform(0.0, 1.0));
     for shape in [&[9, 5][..], &[512, 300]] {
-        cases.push(one("mse_loss", MseLoss, vec![x(shape), target(shape)]));
-        cases.push(one("bce_with_logits", BceWithLogits, vec![x(shape), target(shape)]));
+        cases.push(one("mse_loss", MseLoss, vec![x(shape), target(shape)]).scaled(MEAN_SCALE));
+        cases.push(one("bce_with_logits", BceWithLogits, vec![x(shape), target(shape)]).scaled(MEAN_SCALE));
         let classes = input(Kind::Integers, &shape[..1], Values::Below(shape[1]));
         cases.push(one("nll_loss", NllLoss, vec![x(shape), classes]));
     }

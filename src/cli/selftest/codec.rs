@@ -10,17 +10,16 @@ pub(super) const TYPES: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType:
 
 /// `values` as they are stored.
 pub(super) fn encode(values: &[f64], dtype: DType) -> Vec<u8> {
-    let one = |&v: &f64| -> Vec<u8> {
-        match dtype {
-            DType::F64 => v.to_ne_bytes().into(),
-            DType::F32 => (v as f32).to_ne_bytes().into(),
-            DType::F16 => f16::from_f64(v).to_ne_bytes().into(),
-            DType::BF16 => bf16::from_f64(v).to_ne_bytes().into(),
-            DType::I64 => (v as i64).to_ne_bytes().into(),
-            DType::Bool | DType::U8 => vec![v as u8],
-        }
-    };
-    values.iter().flat_map(one).collect()
+    let mut bytes = Vec::with_capacity(values.len() * dtype.bytes() as usize);
+    match dtype {
+        DType::F64 => values.iter().for_each(|v| bytes.extend(v.to_ne_bytes())),
+        DType::F32 => values.iter().for_each(|&v| bytes.extend((v as f32).to_ne_bytes())),
+        DType::F16 => values.iter().for_each(|&v| bytes.extend(f16::from_f64(v).to_ne_bytes())),
+        DType::BF16 => values.iter().for_each(|&v| bytes.extend(bf16::from_f64(v).to_ne_bytes())),
+        DType::I64 => values.iter().for_each(|&v| bytes.extend((v as i64).to_ne_bytes())),
+        DType::Bool | DType::U8 => values.iter().for_each(|&v| bytes.push(v as u8)),
+    }
+    bytes
 }
 
 /// The nearest values that `dtype` holds.
@@ -37,8 +36,12 @@ pub(super) fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
 /// Uniform in `[low, high)`, the same for the same stream.
 pub(super) fn uniform(n: u64, low: f64, high: f64, stream: u64) -> Vec<f64> {
     let philox = Philox::new(0x5e1f_7e57, stream);
-    let four = |group| philox.uniform(group).map(|u| low + f64::from(u) * (high - low));
-    (0..n.div_ceil(4)).flat_map(four).take(n as usize).collect()
+    let mut values = Vec::with_capacity(n as usize + 3);
+    for group in 0..n.div_ceil(4) {
+        values.extend(philox.uniform(group).map(|u| low + f64::from(u) * (high - low)));
+    }
+    values.truncate(n as usize);
+    values
 }
 
 /// `‖got − want‖ / ‖want‖`: 0 where both are all zeros, infinite where only `want` is or `got` is no number.

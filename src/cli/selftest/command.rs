@@ -55,8 +55,17 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |e: String| Failure::new(Exit::Failed, e);
     console::print(&format!("{} against the host's f64: relative norms\n\n", place.describe()))?;
 
-    let operators = cases::all();
+    let (operators, optimizers) = (cases::all(), optimizers::all());
     let untested = untested(&operators);
+    let wanted = |name: &str| name.contains(&args.only);
+    place.rehearse(|exec| {
+        for case in operators.iter().filter(|c| wanted(&c.name)) {
+            case.types.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));
+        }
+        for case in optimizers.iter().filter(|c| wanted(&c.name)) {
+            TYPES.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));
+        }
+    });
     let mut sections = Vec::new();
     let operator = |name: &str, types: &[DType], distance: &dyn Fn(&Exec, &Exec, DType) -> Result<f64, String>| {
         let mut norms = [None; TYPES.len()];
@@ -67,10 +76,8 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Ok::<Line, Failure>(Line { name: name.to_owned(), norms })
     };
-    let wanted = |name: &str| name.contains(&args.only);
     let lines = operators.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
     sections.push(Section { title: "operator", bounds: OPERATOR_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
-    let optimizers = optimizers::all();
     let lines = optimizers.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, &TYPES, &|d, r, t| c.distance(d, r, t)));
     sections.push(Section { title: "optimizer", bounds: OPTIMIZER_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
 

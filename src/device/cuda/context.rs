@@ -12,6 +12,7 @@ use super::blas::Blas;
 use super::error::{CudaError, driver};
 use super::facts::{Facts, facts};
 use super::library::{Library, require};
+use super::matmul::Lt;
 use super::module::Modules;
 use super::nvml;
 use super::pinned::Readback;
@@ -23,8 +24,11 @@ pub struct Cuda {
     pub(super) facts: Facts,
     pub(super) modules: Modules,
     pub(super) blas: Blas,
+    pub(super) lt: Lt,
     pub(super) readback: Readback,
     failure: OnceCell<CudaError>,
+    /// Nothing is done: only what would be launched is noted. There is no context.
+    pub(super) rehearses: bool,
     /// Bytes held on the GPU before and after its context was made.
     start: Start,
     /// Bytes that making handles and loading kernels took.
@@ -68,16 +72,39 @@ impl Cuda {
         let (free, total) = memory_info()?;
         let process_after_context = nvml::process_used(&facts.bus);
         let start = Start { before_context, after_context: total - free, process_after_context };
-        let modules = Modules::new(facts.gpu.capability);
-        Ok(Rc::new(Self {
+        Ok(Rc::new(Self::new(facts, start, false)))
+    }
+
+    fn new(facts: Facts, start: Start, rehearses: bool) -> Self {
+        Self {
+            modules: Modules::new(facts.gpu.capability),
             facts,
-            modules,
             blas: Blas::default(),
+            lt: Lt::default(),
             readback: Readback::default(),
             failure: OnceCell::new(),
+            rehearses,
             start,
             libraries: Cell::new(0),
-        }))
+        }
+    }
+
+    /// A stand-in that computes nothing and touches no memory: it notes which kernels it is asked for, for [`prepare`](Self::prepare).
+    /// What is read from it is zeros.
+    #[must_use]
+    pub fn rehearsal(&self) -> Rc<Self> {
+        Rc::new(Self::new(self.facts.clone(), Start::default(), true))
+    }
+
+    /// Whether nothing is computed.
+    #[must_use]
+    pub fn rehearses(&self) -> bool {
+        self.rehearses
+    }
+
+    /// Compiles all that a rehearsal was asked for, several sources at a time.
+    pub fn prepare(&self, rehearsal: &Self) {
+        self.modules.prepare(&rehearsal.modules);
     }
 
     /// What the driver says of this GPU.
@@ -108,7 +135,7 @@ impl Cuda {
 
     /// Runs `work` unless something failed before, and keeps its failure.
     pub(super) fn attempt<T>(&self, work: impl FnOnce() -> Result<T, CudaError>) -> Option<T> {
-        if self.failure.get().is_some() {
+        if self.rehearses || self.failure.get().is_some() {
             return None;
         }
         work().map_err(|e| self.failure.set(e)).ok()
@@ -180,8 +207,12 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
+        if self.rehearses {
+            return;
+        }
         self.readback.close();
         self.blas.close();
+        self.lt.close();
         self.modules.close();
         // SAFETY: retained once, in `open`; nothing made in it is used after this. An answer has nobody to go to.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.facts.device) };

@@ -1,15 +1,13 @@
 //! CUDA's shared libraries: which are here, asked for before anything calls into them (a call into a missing one would panic).
 //!
+//! Libraries are asked for by the names that carry a version, in the loader's order (`LD_LIBRARY_PATH` first), and cuBLAS is taken from beside
+//! cuBLASLt, which it calls: two versions of one library in a process do not go together.
 //! Invariant: a library found once stays loaded, so what is found here is what later calls use.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use cudarc::cublas::sys as cublas;
-use cudarc::cublaslt::sys as cublaslt;
-use cudarc::cudnn::sys as cudnn;
-use cudarc::nvrtc::sys as nvrtc;
-
+use super::bindings::{cublas, cublaslt, cudnn, driver, nvrtc};
 use super::error::{CudaError, MissingLibrary};
 
 /// A library that the CUDA device uses, or may use.
@@ -36,6 +34,13 @@ pub struct Found {
 
 type Answer = Result<Found, MissingLibrary>;
 
+/// A search that is over.
+struct Searched {
+    answer: Answer,
+    /// Where it was found: the library, and which of the names it had.
+    loaded: Option<(libloading::Library, usize)>,
+}
+
 impl Library {
     /// Every library, in the order in which reports name them.
     pub const ALL: [Self; 5] = [Self::Driver, Self::Nvrtc, Self::Cublas, Self::CublasLt, Self::Cudnn];
@@ -55,44 +60,97 @@ impl Library {
         }
     }
 
-    /// The stem of its file name, e.g. `cublas` of `libcublas.so.13`.
-    const fn stem(self) -> &'static str {
+    /// The names of its files, the newest version first.
+    fn names(self) -> Vec<String> {
+        let versions = |windows: fn(u32) -> String, stem: &str, versions: &[u32]| {
+            let name = |&v: &u32| if cfg!(windows) { windows(v) } else { format!("lib{stem}.so.{v}") };
+            versions.iter().map(name).collect()
+        };
         match self {
-            Self::Driver => "cuda",
-            Self::Nvrtc => "nvrtc",
-            Self::Cublas => "cublas",
-            Self::CublasLt => "cublasLt",
-            Self::Cudnn => "cudnn",
+            // cudarc loads the driver by names of its own.
+            Self::Driver => cudarc::get_lib_name_candidates(if cfg!(windows) { "nvcuda" } else { "cuda" }),
+            Self::Nvrtc => versions(|v| format!("nvrtc64_{v}0_0.dll"), "nvrtc", &[13, 12]),
+            Self::Cublas => versions(|v| format!("cublas64_{v}.dll"), "cublas", &[13, 12]),
+            Self::CublasLt => versions(|v| format!("cublasLt64_{v}.dll"), "cublasLt", &[13, 12]),
+            Self::Cudnn => versions(|v| format!("cudnn64_{v}.dll"), "cudnn", &[9]),
+        }
+    }
+
+    /// What of it is called; a file without one of these is too old.
+    const fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Driver => driver::FUNCTIONS,
+            Self::Nvrtc => nvrtc::FUNCTIONS,
+            Self::Cublas => cublas::FUNCTIONS,
+            Self::CublasLt => cublaslt::FUNCTIONS,
+            Self::Cudnn => cudnn::FUNCTIONS,
         }
     }
 
     /// Loads it, or says where it was looked for. The search happens once a process.
     pub fn find(self) -> &'static Answer {
-        static ANSWERS: [OnceLock<Answer>; 5] = [const { OnceLock::new() }; 5];
-        ANSWERS[self as usize].get_or_init(|| self.search())
+        &self.searched().answer
     }
 
-    /// First by name, as the loader searches (`LD_LIBRARY_PATH`, the system's folders); then in a CUDA toolkit's folders. One of the latter
-    /// answers to its name from then on, being loaded.
-    fn search(self) -> Answer {
-        let names = cudarc::get_lib_name_candidates(self.stem());
-        let folders = toolkit_folders();
-        let versioned = names.iter().filter(|n| is_versioned(n));
-        let paths = folders.iter().flat_map(|folder| versioned.clone().map(|name| folder.join(name))).filter(|path| path.exists());
-        for candidate in names.iter().map(PathBuf::from).chain(paths) {
+    fn searched(self) -> &'static Searched {
+        static SEARCHED: [OnceLock<Searched>; 5] = [const { OnceLock::new() }; 5];
+        SEARCHED[self as usize].get_or_init(|| self.search())
+    }
+
+    /// First by name, as the loader searches (`LD_LIBRARY_PATH`, the system's folders); then in a CUDA toolkit's folders.
+    fn search(self) -> Searched {
+        let mut tried = Vec::new();
+        for (candidate, version) in self.candidates() {
             // SAFETY: NVIDIA's libraries have no initialisers but their own; loading one runs nothing of ours.
-            if let Ok(library) = unsafe { libloading::Library::new(&candidate) } {
-                std::mem::forget(library); // stays loaded to the end of the process
-                return Ok(Found { path: loaded_path(self.stem()).unwrap_or_else(|| candidate.display().to_string()) });
+            let Ok(library) = (unsafe { libloading::Library::new(&candidate) }) else {
+                tried.push(candidate.display().to_string());
+                continue;
+            };
+            match address_of_all(&library, self.functions()) {
+                Ok(address) => {
+                    let path = file_at(address).unwrap_or_else(|| candidate.display().to_string());
+                    return Searched { answer: Ok(Found { path }), loaded: Some((library, version)) };
+                }
+                Err(absent) => tried.push(format!("{}, which has no {absent}", candidate.display())),
             }
         }
-        let mut tried = names;
-        tried.extend(folders.iter().map(|folder| format!("{}/", folder.display())));
-        Err(MissingLibrary { title: self.title(), tried })
+        tried.extend(toolkit_folders().iter().map(|folder| format!("{}/", folder.display())));
+        Searched { answer: Err(MissingLibrary { title: self.title(), tried }), loaded: None }
     }
-}
 
-impl Library {
+    /// What to load, in order, each with the number of its name among [`names`](Self::names).
+    fn candidates(self) -> Vec<(PathBuf, usize)> {
+        let names: Vec<(String, usize)> = self.names().into_iter().zip(0..).collect();
+        let within = |folders: &[PathBuf], names: &[(String, usize)]| -> Vec<(PathBuf, usize)> {
+            let all = folders.iter().flat_map(|folder| names.iter().map(|(name, number)| (folder.join(name), *number)));
+            all.filter(|(path, _)| path.exists()).collect()
+        };
+        let as_named = |names: &[(String, usize)]| names.iter().map(|(name, number)| (PathBuf::from(name), *number)).collect::<Vec<_>>();
+        if self == Self::Cublas
+            && let (Ok(beside), Some((_, version))) = (Self::CublasLt.find(), &Self::CublasLt.searched().loaded)
+        {
+            let names = &names[*version..=*version];
+            let folder = Path::new(&beside.path).parent().map(Path::to_path_buf);
+            return [within(folder.as_slice(), names), as_named(names)].concat();
+        }
+        // One found in a toolkit answers to its name from then on, being loaded. (An unversioned name would not be found again.)
+        let versioned: Vec<_> = names.iter().filter(|(name, _)| !name.ends_with(".so")).cloned().collect();
+        [as_named(&names), within(&toolkit_folders(), &versioned)].concat()
+    }
+
+    /// A function of the library.
+    ///
+    /// # Panics
+    /// The library was not found, or has no such function.
+    ///
+    /// # Safety
+    /// `F` is the function's type.
+    pub(super) unsafe fn function<F: Copy>(self, name: &str) -> F {
+        let (library, _) = self.searched().loaded.as_ref().expect("a library is asked for before it is called");
+        // SAFETY: the caller's.
+        *unsafe { library.get::<F>(name) }.expect("the search took no file that lacks a function")
+    }
+
     /// Its own version, e.g. `13.0`; `None` where it is missing or does not say. (The driver's is [`driver_version`](super::driver_version).)
     #[must_use]
     pub fn version(self) -> Option<String> {
@@ -128,9 +186,18 @@ fn three_parts(version: usize) -> String {
     format!("{}.{}.{}", version / 10_000, version % 10_000 / 100, version % 100)
 }
 
-/// The loader finds a library loaded by its full path again by its versioned name alone.
-fn is_versioned(name: &str) -> bool {
-    name.rsplit('.').next().is_some_and(|end| end.bytes().all(|b| b.is_ascii_digit()))
+/// Where the first of some functions lies.
+///
+/// # Errors
+/// The name of one that the library does not have.
+fn address_of_all(library: &libloading::Library, functions: &[&'static str]) -> Result<usize, &'static str> {
+    let mut first = None;
+    for &name in functions {
+        // SAFETY: the function is looked up, not called.
+        let function = unsafe { library.get::<*const ()>(name) }.map_err(|_| name)?;
+        first.get_or_insert(*function as usize);
+    }
+    Ok(first.unwrap_or(0))
 }
 
 /// Where a CUDA toolkit keeps libraries, if one is installed.
@@ -142,14 +209,15 @@ fn toolkit_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The file behind a loaded library, from the list of this process's mappings.
-fn loaded_path(stem: &str) -> Option<String> {
+/// The file that is mapped at an address, from the list of this process's mappings.
+fn file_at(address: usize) -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let file = format!("lib{stem}.so");
-    maps.lines()
-        .filter_map(|line| line.find('/').map(|at| &line[at..]))
-        .find(|path| Path::new(path).file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&file)))
-        .map(str::to_owned)
+    let line = maps.lines().find(|line| {
+        let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        bounds.is_some_and(|(start, end)| number(start).is_some_and(|s| s <= address) && number(end).is_some_and(|e| address < e))
+    })?;
+    line.find('/').map(|at| line[at..].to_owned())
 }
 
 /// Makes sure that all of `libraries` are loaded.
@@ -159,4 +227,24 @@ fn loaded_path(stem: &str) -> Option<String> {
 pub(super) fn require(libraries: &[Library]) -> Result<(), CudaError> {
     let missing: Vec<MissingLibrary> = libraries.iter().filter_map(|l| l.find().as_ref().err().cloned()).collect();
     if missing.is_empty() { Ok(()) } else { Err(CudaError::Missing(missing)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_in_the_file_that_it_comes_from() {
+        let path = file_at(file_at as fn(usize) -> Option<String> as usize);
+        let this = std::env::current_exe().unwrap();
+        assert!(!cfg!(target_os = "linux") || path.as_deref() == this.to_str(), "{path:?}");
+        assert_eq!(file_at(1), None);
+    }
+
+    #[test]
+    fn an_unversioned_name_is_asked_for_only_of_the_driver() {
+        for library in Library::ALL.into_iter().filter(|&l| l != Library::Driver) {
+            assert!(library.names().iter().all(|name| !name.ends_with(".so")), "{library:?}");
+        }
+    }
 }

@@ -1,16 +1,21 @@
 //! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder, each
 //! block with the reason why it is sound.
 //!
-//! Reading order: `error`, `library`, `nvml`, `facts`, `context`, `pinned`, `segments`, `module`, `view`, `launch`, `lists`, `blas`.
+//! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `pinned`, `segments`, `cache`, `module`, `view`, `launch`, `lists`,
+//! `blas`, `matmul`, `algorithms`.
 #![allow(unsafe_code)]
 
+mod algorithms;
+mod bindings;
 mod blas;
+mod cache;
 mod context;
 mod error;
 mod facts;
 mod launch;
 mod library;
 mod lists;
+mod matmul;
 mod module;
 mod nvml;
 mod pinned;

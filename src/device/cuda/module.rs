@@ -1,18 +1,19 @@
-//! Kernels: each source is compiled by NVRTC when a process first needs it for some types, and kept on disk for the next process.
+//! Kernels: each source is compiled by NVRTC when a process first needs it for some types, and kept on disk for the next process. Who knows
+//! what is coming can have it compiled beforehand, several sources at a time.
 //!
-//! A compiled source is named by a hash of all that goes into it (prelude, types, source, architecture, options, NVRTC's version), so a file
-//! on disk is right or absent; it appears whole or not at all. A machine without a writable cache folder compiles every time.
+//! A compiled source is named by a hash of all that goes into it: prelude, types, source, architecture, options, NVRTC's version.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys as cu;
-use cudarc::nvrtc::sys::{self as nvrtc, nvrtcResult};
 
+use super::bindings::nvrtc::{self, nvrtcResult};
+use super::cache;
 use super::context::Cuda;
 use super::error::{CudaError, driver, library};
 use crate::meta::DType;
@@ -49,24 +50,65 @@ struct ModuleKey {
     types: u32,
 }
 
+impl ModuleKey {
+    fn of(kernel: Kernel<'_>) -> Self {
+        let types = kernel.types.iter().fold(1, |all, &t| all << 3 | t as u32);
+        Self { source: std::ptr::from_ref(kernel.source) as usize, types }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Modules {
     capability: (u32, u32),
     modules: RefCell<HashMap<ModuleKey, cu::CUmodule>>,
     functions: RefCell<HashMap<(ModuleKey, &'static str), cu::CUfunction>>,
+    /// Compiled, but not loaded yet.
+    images: RefCell<HashMap<ModuleKey, Vec<u8>>>,
+    /// What a rehearsal would have loaded.
+    noted: RefCell<HashMap<ModuleKey, Program>>,
 }
 
 impl Modules {
     pub(super) fn new(capability: (u32, u32)) -> Self {
-        Self { capability, modules: RefCell::default(), functions: RefCell::default() }
+        Self {
+            capability,
+            modules: RefCell::default(),
+            functions: RefCell::default(),
+            images: RefCell::default(),
+            noted: RefCell::default(),
+        }
+    }
+
+    /// Remembers what a launch would need.
+    pub(super) fn note(&self, kernel: Kernel<'_>) {
+        self.noted.borrow_mut().entry(ModuleKey::of(kernel)).or_insert_with(|| Program::new(kernel));
+    }
+
+    /// Compiles what a rehearsal noted, several sources at a time. A source that fails is left to its first launch, which tells.
+    pub(super) fn prepare(&self, rehearsal: &Self) {
+        let noted = rehearsal.noted.take();
+        let modules = self.modules.borrow();
+        let missing: Vec<(ModuleKey, Program)> = noted.into_iter().filter(|(key, _)| !modules.contains_key(key)).collect();
+        let Ok(compiler) = Compiler::for_capability(self.capability) else { return };
+        let (next, images) = (AtomicUsize::new(0), Mutex::new(HashMap::new()));
+        let work = || {
+            while let Some((key, program)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Ok(image) = compiler.image(program) {
+                    images.lock().expect("nothing panics while it holds this").insert(*key, image);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len());
+            (1..threads).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        self.images.borrow_mut().extend(images.into_inner().expect("all threads have ended well"));
     }
 
     /// The kernel's handle; compiles and loads its source where that was not done yet.
     pub(super) fn function(&self, cuda: &Cuda, kernel: Kernel<'_>) -> Result<cu::CUfunction, CudaError> {
-        let key = ModuleKey {
-            source: std::ptr::from_ref(kernel.source) as usize,
-            types: kernel.types.iter().fold(1, |all, &t| all << 3 | t as u32),
-        };
+        let key = ModuleKey::of(kernel);
         if let Some(&function) = self.functions.borrow().get(&(key, kernel.entry)) {
             return Ok(function);
         }
@@ -83,20 +125,11 @@ impl Modules {
         if let Some(&module) = self.modules.borrow().get(&key) {
             return Ok(module);
         }
-        let compiler = Compiler::for_capability(self.capability)?;
-        let program = Program::new(kernel);
-        let file = cache_folder().map(|folder| folder.join(compiler.file_name(&program)));
-        let kept = file.as_deref().and_then(|f| std::fs::read(f).ok()).and_then(|image| load(&image).ok());
-        let module = match kept {
-            Some(module) => module,
-            None => {
-                let image = compiler.compile(&program)?;
-                if let Some(file) = &file {
-                    let _ = keep(file, &image); // a cache that cannot be written is no failure
-                }
-                load(&image)?
-            }
+        let image = match self.images.borrow_mut().remove(&key) {
+            Some(image) => image,
+            None => Compiler::for_capability(self.capability)?.image(&Program::new(kernel))?,
         };
+        let module = load(&image)?;
         self.modules.borrow_mut().insert(key, module);
         Ok(module)
     }
@@ -111,6 +144,7 @@ impl Modules {
 }
 
 /// A source with all that goes before it.
+#[derive(Debug)]
 struct Program {
     /// For messages and the cache, e.g. `softmax-f16-f32`.
     name: String,
@@ -133,22 +167,6 @@ fn load(image: &[u8]) -> Result<cu::CUmodule, CudaError> {
     // SAFETY: machine code or PTX as NVRTC gave it (PTX with its final zero); the driver checks what it reads.
     driver("cuModuleLoadData", unsafe { cu::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
     Ok(module)
-}
-
-/// `runner/kernels` in the user's cache folder, if they have one.
-fn cache_folder() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let base = if cfg!(windows) { set("LOCALAPPDATA") } else { set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))) };
-    Some(base?.join("runner").join("kernels"))
-}
-
-fn keep(file: &Path, image: &[u8]) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut whole = tempfile::NamedTempFile::new_in(folder)?;
-    whole.write_all(image)?;
-    whole.persist(file)?;
-    Ok(())
 }
 
 /// NVRTC, for one architecture.
@@ -181,6 +199,19 @@ impl Compiler {
         let mut hasher = DefaultHasher::new();
         (&program.text, OPTIONS, self.version).hash(&mut hasher);
         format!("{}-{}-{:016x}.{}", program.name, self.architecture, hasher.finish(), if self.ptx { "ptx" } else { "cubin" })
+    }
+
+    /// From the disk, or compiled and kept there.
+    fn image(&self, program: &Program) -> Result<Vec<u8>, CudaError> {
+        let file = cache::folder("kernels").map(|folder| folder.join(self.file_name(program)));
+        if let Some(image) = file.as_deref().and_then(|f| std::fs::read(f).ok()).filter(|image| !image.is_empty()) {
+            return Ok(image);
+        }
+        let image = self.compile(program)?;
+        if let Some(file) = &file {
+            cache::keep(file, &image);
+        }
+        Ok(image)
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, CudaError> {

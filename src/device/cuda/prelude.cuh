@@ -339,6 +339,9 @@ template <u32 L> struct Lists {
 };
 #define LISTS(L) const __grid_constant__ Lists<L>
 
+// Settings go by value without __grid_constant__: NVRTC 13.0 takes a local struct that begins with the same members for a copy of such an
+// argument, and reads the members after these from the argument's bytes, whatever was computed.
+
 // What a gradient scaler hands to a fused optimizer: either may be absent (0).
 struct Scaling {
   const float *grad_scale, *found_inf;

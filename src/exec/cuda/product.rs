@@ -31,7 +31,7 @@ pub(in crate::exec) fn product_with_bias(
     out: Operand<'_>,
 ) {
     let Some(product) = describe(a, b, out) else { return };
-    if epilogue && cuda.gemm_bias(by.pass, by.cublas_lt, &product, bias.address) {
+    if epilogue && cuda.gemm_bias(by.cublas_lt, &product, bias.address) {
         return;
     }
     copy(cuda, bias.spread(&out.meta.shape).operand(), out);

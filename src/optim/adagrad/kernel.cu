@@ -16,4 +16,4 @@ struct Update {
 
 struct Settings { double lr, eps; };
 
-KERNEL adagrad(LISTS(3) lists, const __grid_constant__ Settings s) { lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.eps)}); }
+KERNEL adagrad(LISTS(3) lists, Settings s) { lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.eps)}); }

@@ -9,8 +9,8 @@ struct Settings {
 };
 
 struct Update {
-  A lr, beta1, beta2, eps, weight_decay, step_size, root;
-  bool decoupled, amsgrad;
+  A lr, rest1, beta2, rest2, eps, weight_decay, step_size, root;
+  u32 decoupled, amsgrad;
   Scaling scaling;
 
   static __device__ __forceinline__ constexpr bool writes(u32 list) { return list != 1; }
@@ -19,8 +19,8 @@ struct Update {
     A p = widen(v[0]), g = scaling.unscale(A(widen(v[1]))), m = widen(v[2]), s = widen(v[3]);
     if (decoupled) p -= lr * weight_decay * p;
     else if (weight_decay != A(0)) g += weight_decay * p;
-    m += (1 - beta1) * (g - m);
-    s = s * beta2 + (1 - beta2) * g * g;
+    m += rest1 * (g - m);
+    s = s * beta2 + rest2 * g * g;
     v[2] = narrow<T>(m), v[3] = narrow<T>(s);
     if (amsgrad) {
       s = max_(s, A(widen(v[4])));
@@ -30,7 +30,7 @@ struct Update {
   }
 };
 
-KERNEL adam(LISTS(6) lists, const __grid_constant__ Settings s, const float *grad_scale, const float *found_inf) {
+KERNEL adam(LISTS(6) lists, Settings s, const float *grad_scale, const float *found_inf) {
   Scaling scaling = {grad_scale, found_inf};
   if (scaling.skips()) return;
   __shared__ A corrections[2];
@@ -41,8 +41,9 @@ KERNEL adam(LISTS(6) lists, const __grid_constant__ Settings s, const float *gra
     corrections[1] = A(sqrt(1 - pow(s.beta2, step)));
   }
   __syncthreads();
-  lists.each<T, 5>(t, Update{A(s.lr), A(s.beta1), A(s.beta2), A(s.eps), A(s.weight_decay), corrections[0], corrections[1], s.decoupled != 0,
-                          s.amsgrad != 0, scaling});
+  Update update = {A(s.lr), A(1 - s.beta1), A(s.beta2), A(1 - s.beta2), A(s.eps), A(s.weight_decay), corrections[0], corrections[1],
+                   s.decoupled, s.amsgrad, scaling};
+  lists.each<T, 5>(t, update);
 }
 
 // Counts a step, where it is not skipped.

@@ -8,17 +8,17 @@ struct Settings {
 };
 
 struct Update {
-  A lr, alpha, eps, momentum;
-  bool has_momentum, centered;
+  A lr, alpha, rest, eps, momentum;
+  u32 has_momentum, centered;
 
   static __device__ __forceinline__ constexpr bool writes(u32 list) { return list != 1; }
 
   __device__ __forceinline__ void operator()(T (&v)[5]) const {
-    A g = widen(v[1]), s = alpha * A(widen(v[2])) + (1 - alpha) * g * g;
+    A g = widen(v[1]), s = alpha * A(widen(v[2])) + rest * g * g;
     v[2] = narrow<T>(s);
     if (centered) {
       A mean = widen(v[4]);
-      mean += (1 - alpha) * (g - mean);
+      mean += rest * (g - mean);
       v[4] = narrow<T>(mean);
       s -= mean * mean;
     }
@@ -31,6 +31,6 @@ struct Update {
   }
 };
 
-KERNEL rmsprop(LISTS(5) lists, const __grid_constant__ Settings s) {
-  lists.each<T, 5>(lists.tensor(), Update{A(s.lr), A(s.alpha), A(s.eps), A(s.momentum), s.has_momentum != 0, s.centered != 0});
+KERNEL rmsprop(LISTS(5) lists, Settings s) {
+  lists.each<T, 5>(lists.tensor(), Update{A(s.lr), A(s.alpha), A(1 - s.alpha), A(s.eps), A(s.momentum), s.has_momentum, s.centered});
 }

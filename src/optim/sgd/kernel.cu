@@ -9,7 +9,7 @@ struct Settings {
 
 struct Update {
   A lr, momentum, weight_decay;
-  bool nesterov, has_momentum;
+  u32 nesterov, has_momentum;
   Scaling scaling;
 
   static __device__ __forceinline__ constexpr bool writes(u32 list) { return list != 1; }
@@ -26,8 +26,8 @@ struct Update {
   }
 };
 
-KERNEL sgd(LISTS(3) lists, const __grid_constant__ Settings s, const float *grad_scale, const float *found_inf) {
+KERNEL sgd(LISTS(3) lists, Settings s, const float *grad_scale, const float *found_inf) {
   Scaling scaling = {grad_scale, found_inf};
   if (scaling.skips()) return;
-  lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.momentum), A(s.weight_decay), s.nesterov != 0, s.has_momentum != 0, scaling});
+  lists.each<T, 3>(lists.tensor(), Update{A(s.lr), A(s.momentum), A(s.weight_decay), s.nesterov, s.has_momentum, scaling});
 }

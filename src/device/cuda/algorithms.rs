@@ -1,0 +1,134 @@
+//! Algorithms of matrix products that were timed once: a text file for each GPU model and cuBLASLt version, a line a product. cuBLASLt promises
+//! that its 64 bytes mean the same to the same version; whoever reads one still has the library check it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use cudarc::driver::sys;
+
+use super::bindings::{self, cublaslt::cublasLtMatmulAlgo_t as Algorithm};
+use super::cache;
+use super::error::{CudaError, driver};
+use super::library::Library;
+use crate::gpu::Gpu;
+
+/// What is known, by the product's text.
+#[derive(Debug)]
+pub(super) struct Algorithms {
+    file: Option<PathBuf>,
+    known: RefCell<BTreeMap<String, Algorithm>>,
+    is_new: Cell<bool>,
+}
+
+impl Algorithms {
+    /// Those of an earlier process, if there are any.
+    pub(super) fn load(gpu: &Gpu) -> Self {
+        let version = Library::CublasLt.version().unwrap_or_default();
+        let name: String = gpu.full_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let file = cache::folder("products").map(|folder| folder.join(format!("{name}-cublasLt-{version}.txt")));
+        let text = file.as_ref().and_then(|f| std::fs::read_to_string(f).ok()).unwrap_or_default();
+        Self { file, known: RefCell::new(parse(&text)), is_new: Cell::new(false) }
+    }
+
+    pub(super) fn get(&self, product: &str) -> Option<Algorithm> {
+        self.known.borrow().get(product).copied()
+    }
+
+    pub(super) fn put(&self, product: String, algorithm: Algorithm) {
+        self.known.borrow_mut().insert(product, algorithm);
+        self.is_new.set(true);
+    }
+
+    /// Writes the file, if there is anything new. What other processes have found out meanwhile stays.
+    pub(super) fn keep(self) {
+        let (Some(file), true) = (&self.file, self.is_new.get()) else { return };
+        let mut all = parse(&std::fs::read_to_string(file).unwrap_or_default());
+        for (product, algorithm) in self.known.into_inner() {
+            all.entry(product).or_insert(algorithm);
+        }
+        cache::keep(file, render(&all).as_bytes());
+    }
+}
+
+fn render(known: &BTreeMap<String, Algorithm>) -> String {
+    let mut text = String::new();
+    for (product, algorithm) in known {
+        let _ = write!(text, "{product} =");
+        algorithm.data.iter().for_each(|word| {
+            let _ = write!(text, " {word:016x}");
+        });
+        text.push('\n');
+    }
+    text
+}
+
+/// Lines that are not as they are written are left out.
+fn parse(text: &str) -> BTreeMap<String, Algorithm> {
+    let line = |line: &str| {
+        let (product, words) = line.split_once(" = ")?;
+        let words: Vec<u64> = words.split(' ').map(|w| u64::from_str_radix(w, 16).ok()).collect::<Option<_>>()?;
+        Some((product.to_owned(), Algorithm { data: words.try_into().ok()? }))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Two events on the GPU's clock.
+pub(super) struct Timer([sys::CUevent; 2]);
+
+impl Timer {
+    pub(super) fn new() -> Result<Self, CudaError> {
+        let mut timer = Self([std::ptr::null_mut(); 2]);
+        for event in &mut timer.0 {
+            // SAFETY: `event` takes the handle.
+            driver("cuEventCreate", unsafe { sys::cuEventCreate(event, 0) })?;
+        }
+        Ok(timer)
+    }
+
+    /// How long the GPU works on what `work` asks for.
+    pub(super) fn milliseconds(&self, work: impl FnOnce() -> Result<(), CudaError>) -> Result<f32, CudaError> {
+        let [start, end] = self.0;
+        let record = |event| {
+            // SAFETY: the event lives.
+            driver("cuEventRecord", unsafe { sys::cuEventRecord(event, std::ptr::null_mut()) })
+        };
+        record(start)?;
+        work()?;
+        record(end)?;
+        // SAFETY: the event lives and was recorded.
+        driver("cuEventSynchronize", unsafe { sys::cuEventSynchronize(end) })?;
+        let mut time = 0.0;
+        // SAFETY: both were recorded and have come to pass; `time` takes the number.
+        driver("cuEventElapsedTime", unsafe { bindings::driver::cuEventElapsedTime(&raw mut time, start, end) })?;
+        Ok(time)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        for event in self.0.into_iter().filter(|e| !e.is_null()) {
+            // SAFETY: created in `new`, used no more. An answer has nobody to go to.
+            let _ = unsafe { sys::cuEventDestroy_v2(event) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_back_and_damage_is_left_out() {
+        let known = BTreeMap::from([
+            ("f32 1 2 3 zero 0".to_owned(), Algorithm { data: [0, 1, u64::MAX, 3, 4, 5, 6, 7] }),
+            ("f64 1 2 3 bias 512".to_owned(), Algorithm { data: [9; 8] }),
+        ]);
+        let text = render(&known);
+        let same = |read: &BTreeMap<String, Algorithm>| read.iter().map(|(k, a)| (k.clone(), a.data)).collect::<Vec<_>>();
+        assert_eq!(same(&parse(&text)), same(&known));
+        let damaged = format!("{}\nf32 = 1 2\nnothing\n{text}", &text[..text.len() / 4]);
+        assert_eq!(same(&parse(&damaged)), same(&known));
+    }
+}
