@@ -9,20 +9,22 @@
 //! 5. [`scratch`]: what libraries ask for besides their arguments, foreseen or written down.
 //! 6. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
 //! 7. [`model`]: from layers to a plan of operators over values.
-//! 8. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
-//! 9. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
-//! 10. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 11. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 12. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 13. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 14. [`measure`]: what each number of a row is.
-//! 15. [`train`]: the reference loop. Never the predictor.
-//! 16. [`report`]: tables and files, from rows. Never how a row came about.
-//! 17. [`cli`]: the commands, and the only place where prediction and training meet.
+//! 8. [`data`]: the input pipeline: samples from files, prepared by threads, as bytes. Never a device, a tensor or an experiment file.
+//! 9. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
+//! 10. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
+//! 11. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 12. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 13. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 14. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 15. [`measure`]: what each number of a row is.
+//! 16. [`train`]: the reference loop. Never the predictor.
+//! 17. [`report`]: tables and files, from rows. Never how a row came about.
+//! 18. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
 pub mod cli;
+pub mod data;
 pub mod device;
 pub mod exec;
 pub mod experiment;

@@ -15,7 +15,7 @@ use crate::ops::RuleContext;
 use crate::record::{DeviceMemory, Measured, MicroStep};
 use crate::scratch::{Asked, Rules, Scratch};
 use crate::tensor::{Memory, SharedWatcher};
-use crate::train::{self, Observer};
+use crate::train::{self, Observer, Outfit, Stop};
 
 use super::args::DeviceName;
 use super::exit::{Exit, Failure};
@@ -160,21 +160,32 @@ impl Place {
         &self,
         work: Work,
         config: AllocatorConfig,
+        outfit: &Outfit<'_>,
         observer: &mut dyn Observer,
         watcher: SharedWatcher,
-    ) -> Result<Option<DeviceMemory>, Failure> {
+    ) -> Result<Ended, Failure> {
         let exec = self.exec(config);
         exec.memory().watch(watcher);
-        // The error is the row's; what memory ran out for is all told.
-        let _ = match work {
-            Work::Train(plan) => train::train(&Rc::from(plan), &exec, observer),
-            Work::Script(script) => train::follow(&script, &exec, observer),
+        let result = match work {
+            Work::Train(plan) => train::train_with(&Rc::from(plan), &exec, outfit, observer),
+            Work::Script(script) => train::follow(&script, &exec, observer).map_err(Stop::from),
         };
-        match &self.kind {
-            Kind::Cuda(cuda) => device_memory(cuda, exec.memory()).map(Some).map_err(|e| Failure::new(Exit::Failed, e)),
-            Kind::Host | Kind::Virtual => Ok(None),
-        }
+        // Where memory ran out, the last row says so.
+        let stopped = result.err().filter(|stop| !matches!(stop, Stop::OutOfMemory(_))).map(|stop| stop.to_string());
+        let device_memory = match &self.kind {
+            Kind::Cuda(cuda) => Some(device_memory(cuda, exec.memory()).map_err(|e| Failure::new(Exit::Failed, e))?),
+            Kind::Host | Kind::Virtual => None,
+        };
+        Ok(Ended { device_memory, stopped })
     }
+}
+
+/// How a case ended.
+pub(super) struct Ended {
+    /// What a GPU held.
+    pub(super) device_memory: Option<DeviceMemory>,
+    /// Why it ended before its last step, where it did for another reason than memory.
+    pub(super) stopped: Option<String>,
 }
 
 /// Listens to a rehearsal.

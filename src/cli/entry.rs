@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::args::Color;
-use super::{devices, diff, merge, plot, predict, replay, run, schema, selftest, summary};
+use super::{devices, diff, merge, pack, plot, predict, replay, run, schema, selftest, summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +41,7 @@ enum Command {
     Diff(diff::Args),
     Plot(plot::Args),
     Merge(merge::Args),
+    Pack(pack::Args),
     Replay(replay::Args),
     Summary(summary::Args),
     Schema(schema::Args),
@@ -58,6 +59,7 @@ pub fn main() -> ExitCode {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Plot(args)) => plot::run(args),
         Some(Command::Merge(args)) => merge::run(args),
+        Some(Command::Pack(args)) => pack::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Summary(args)) => summary::run(args),
         Some(Command::Schema(args)) => schema::run(args),

@@ -2,7 +2,7 @@
 
 use anstream::AutoStream;
 
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, Diagnostics, Experiment};
 use crate::gpu::Gpu;
 use crate::model::{Checkpointing, Work};
 use crate::report::{Labels, TrainingLabels};
@@ -16,7 +16,6 @@ use super::inputs;
 /// # Errors
 /// The mistakes of every file, drawn.
 pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure> {
-    let styled = AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let mut experiments = Vec::new();
     let mut mistakes = Vec::new();
     for file in inputs::collect(&files.files)? {
@@ -27,7 +26,7 @@ pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure>
                 }
                 experiments.push(experiment);
             }
-            Err(diagnostics) => mistakes.push(diagnostics.render(styled)),
+            Err(diagnostics) => mistakes.push(drawn(&diagnostics)),
         }
     }
     if mistakes.is_empty() { Ok(experiments) } else { Err(Failure::usage(mistakes.join("\n"))) }
@@ -42,6 +41,11 @@ fn under(settings: &Settings, case: &mut experiment::Case) {
     table.extend(kept.map(|limit| ("memory_limit".to_owned(), limit)));
     table.insert("settings".to_owned(), settings.text.clone().into());
     case.resolved.insert("allocator".to_owned(), table.into());
+}
+
+/// Mistakes as stderr takes them.
+pub(super) fn drawn(mistakes: &Diagnostics) -> String {
+    mistakes.render(AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
 }
 
 /// What the CSV calls a case.

@@ -11,6 +11,7 @@ mod inputs;
 mod load;
 mod machine;
 mod merge;
+mod pack;
 mod plot;
 mod predict;
 mod record;

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use crate::experiment::Case;
 use crate::measure::Recorder;
-use crate::record::{DeviceMemory, Measured, MicroStep};
+use crate::record::{Measured, MicroStep};
 use crate::tensor::{Memory, SharedWatcher};
-use crate::train::Observer;
+use crate::train::{Observer, Outfit};
 
-use super::device::Place;
+use super::device::{Ended, Place};
 use super::exit::Failure;
 
 /// Runs a case; `history` says whether every event is written down.
@@ -19,16 +19,17 @@ use super::exit::Failure;
 pub(super) fn run(
     place: &Place,
     case: &Case,
+    outfit: &Outfit<'_>,
     history: bool,
     observer: &mut dyn Observer,
-) -> Result<(Recorder, Option<DeviceMemory>), Failure> {
+) -> Result<(Recorder, Ended), Failure> {
     let recorder = Rc::new(RefCell::new(Recorder::new(history)));
     let watcher: SharedWatcher = Rc::clone(&recorder) as SharedWatcher;
     let mut observer = Both { recorder: Rc::clone(&recorder), other: observer };
-    let device_memory = place.run(case.work.clone(), case.allocator.clone(), &mut observer, watcher)?;
+    let ended = place.run(case.work.clone(), case.allocator.clone(), outfit, &mut observer, watcher)?;
     drop(observer);
     let recorder = Rc::into_inner(recorder).expect("the case and its allocator are gone").into_inner();
-    Ok((recorder, device_memory))
+    Ok((recorder, ended))
 }
 
 /// An observer that only watches memory.

@@ -15,7 +15,7 @@ use crate::record::{DeviceMemory, Measured, MicroStep, Predicted};
 use crate::report::progress::Progress;
 use crate::report::run_file::{self, Machine, RunFile};
 use crate::report::{CaseReport, Table, files, join, results, training};
-use crate::train::Observer;
+use crate::train::{Observer, Outfit};
 
 use super::args::{DeviceName, Files};
 use super::device::Place;
@@ -76,15 +76,23 @@ impl Run {
         let mut trainings = Vec::with_capacity(cases.len());
         let mut resolved = Vec::with_capacity(cases.len());
         let mut held = None;
+        let mut stopped = None;
         for (case, predicted) in cases.into_iter().zip(&self.predicted) {
             progress.name(format!("{name} {}", case.key).trim_end());
             let labels = load::labels(&case);
             let mut heard = Heard { rows: Vec::with_capacity(predicted.len()), micro_steps: Vec::new(), progress: &progress };
-            let (_, device_memory) = record::run(place, &case, false, &mut heard)?;
-            reports.push(CaseReport { labels, rows: join(&heard.rows, predicted) });
+            let outfit = Outfit { feed: case.feed.as_ref() };
+            let (_, ended) = record::run(place, &case, &outfit, false, &mut heard)?;
+            // A case that stopped has no rows but those it came to.
+            let foreseen = if ended.stopped.is_some() { &predicted[..heard.rows.len().min(predicted.len())] } else { predicted };
+            reports.push(CaseReport { labels, rows: join(&heard.rows, foreseen) });
             trainings.push((case.key.clone(), heard.micro_steps));
-            held = device_memory.or(held);
-            resolved.push(run_file::Case { key: case.key, device_memory, experiment: case.resolved });
+            held = ended.device_memory.or(held);
+            stopped = ended.stopped.map(|why| format!("{}: {why}", format!("{name} {}", case.key).trim_end()));
+            resolved.push(run_file::Case { key: case.key, device_memory: ended.device_memory, experiment: case.resolved });
+            if stopped.is_some() {
+                break;
+            }
         }
         drop(progress);
 
@@ -116,6 +124,9 @@ impl Run {
         if !args.quiet {
             let device = held.map(|held| in_words(&held)).unwrap_or_default();
             console::print(&format!("{}{device}-> {}\n\n", table.render(), outputs.results.display()))?;
+        }
+        if let Some(why) = stopped {
+            return Err(Failure::new(Exit::Failed, why));
         }
         let fine = table.summary().1;
         Ok(if fine { Exit::Done } else { Exit::Failed })

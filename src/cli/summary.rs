@@ -3,6 +3,7 @@
 //! Peaks are those of the whole run: taking rows resets none of them. Nothing is written.
 
 use crate::alloc::memory_summary;
+use crate::train::Outfit;
 
 use super::args::{DeviceName, Files};
 use super::device::Place;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for experiment in &experiments {
         for case in &experiment.cases {
-            let (recorder, _) = record::run(&place, case, false, &mut Nobody)?;
+            let (recorder, ended) = record::run(&place, case, &Outfit { feed: case.feed.as_ref() }, false, &mut Nobody)?;
             let name = format!("{} {}", experiment.name, case.key);
             let name = name.trim_end();
             let stats = match (recorder.reached_end(), recorder.failure()) {
@@ -47,7 +48,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                     exit = Exit::Failed;
                     failure.stats
                 }
-                (None, None) => return Err(Failure::new(Exit::Failed, format!("{name}: the device failed"))),
+                (None, None) => {
+                    let why = ended.stopped.unwrap_or_else(|| "the device failed".to_owned());
+                    return Err(Failure::new(Exit::Failed, format!("{name}: {why}")));
+                }
             };
             let heading = if several { format!("{name}\n") } else { String::new() };
             console::print(&format!("{heading}{}", memory_summary(&stats, 0)))?;

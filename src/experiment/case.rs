@@ -1,6 +1,7 @@
 //! Experiments and cases: what the language means, ready to run. They hold no place in any file.
 
 use crate::alloc::AllocatorConfig;
+use crate::data::Feed;
 use crate::model::Work;
 
 /// One experiment file.
@@ -23,6 +24,8 @@ pub struct Case {
     pub allocator: AllocatorConfig,
     /// What runs.
     pub work: Work,
+    /// Where batches come from; `None` where they are synthetic.
+    pub feed: Option<Feed>,
     /// The case as an experiment file of its own: overrides and sweep applied, defaults written out.
     pub resolved: toml::Table,
 }

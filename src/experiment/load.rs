@@ -27,12 +27,13 @@ pub fn load(path: &Path) -> Result<Experiment, Diagnostics> {
 pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
     let shown = path.display().to_string();
     let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
+    let folder = path.parent().unwrap_or(Path::new(""));
     let bytes = std::fs::read(path).map_err(|e| {
         let mistake = Diagnostic { message: format!("cannot read {shown}: {e}"), span: None, hints: Vec::new() };
         Diagnostics::new(Vec::new(), vec![mistake])
     })?;
     match String::from_utf8(bytes) {
-        Ok(text) => load_text(&name, &shown, text, overrides, gpu),
+        Ok(text) => load_text(&name, &shown, folder, text, overrides, gpu),
         Err(e) => {
             let start = e.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(e.as_bytes()).into_owned();
@@ -43,15 +44,15 @@ pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experim
     }
 }
 
-/// Loads an experiment from text, under a name, with overrides, for the default GPU.
+/// Loads an experiment from text, under a name, with overrides, for the default GPU. Paths in it are relative to the working directory.
 ///
 /// # Errors
 /// All mistakes in the text and the overrides.
 pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experiment, Diagnostics> {
-    load_text(name, &format!("{name}.toml"), text.to_owned(), overrides, Gpu::default_model())
+    load_text(name, &format!("{name}.toml"), Path::new(""), text.to_owned(), overrides, Gpu::default_model())
 }
 
-fn load_text(name: &str, shown: &str, text: String, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
+fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
     let mut found = Found::default();
     let mut root = syntax::parse(0, &text, &mut found.once);
     let broken = !found.once.is_empty();
@@ -68,14 +69,14 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String], gpu: &
             for index in 0..count {
                 let mut mistakes = Vec::new();
                 let (key, document) = sweep::case(&root, &axes, index, &mut mistakes);
-                let resolved = resolve(&document, gpu, broken);
+                let resolved = resolve(&document, folder, gpu, broken);
                 mistakes.extend(resolved.mistakes);
                 found.add(&key, mistakes);
                 if found.of_cases.len() > ENOUGH {
                     break;
                 }
                 description = resolved.description;
-                if let (Some((allocator, work)), true) = (resolved.case, found.is_empty()) {
+                if let (Some((allocator, work, feed)), true) = (resolved.case, found.is_empty()) {
                     size += values(&work);
                     if count > 1 && size > MOST_VALUES_IN_PLANS {
                         let message = format!(
@@ -85,7 +86,7 @@ fn load_text(name: &str, shown: &str, text: String, overrides: &[String], gpu: &
                         found.once.push(Diagnostic::new(sweep_span(&root), message));
                         break;
                     }
-                    cases.push(Case { key, allocator, work, resolved: spell::out(&document) });
+                    cases.push(Case { key, allocator, work, feed, resolved: spell::out(&document) });
                 } else {
                     cases.clear();
                 }

@@ -1,12 +1,15 @@
 //! From a document to what runs: `[allocator]`, and `[model]` with `[train]` or `[allocations]`. Everything that can be told without
 //! running is told here, as mistakes.
 
+use std::path::Path;
+
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Node;
 use super::read::Reader;
 use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
-use super::{script, train, words};
+use super::{data, script, train, words};
 use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
+use crate::data::Feed;
 use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
@@ -16,15 +19,16 @@ use crate::model::field::{Kind, Value};
 pub(super) struct Resolved {
     /// For people.
     pub(super) description: Option<String>,
-    /// The allocator's settings and what runs; only where there are no mistakes.
-    pub(super) case: Option<(AllocatorConfig, Work)>,
+    /// The allocator's settings, what runs, and where its batches come from; only where there are no mistakes.
+    pub(super) case: Option<(AllocatorConfig, Work, Option<Feed>)>,
     /// Everything that is wrong.
     pub(super) mistakes: Vec<Diagnostic>,
 }
 
-/// Resolves one document (its `[sweep]` aside) for a GPU. `tolerate_missing` where the file's syntax is broken.
+/// Resolves one document (its `[sweep]` aside) for a GPU. `tolerate_missing` where the file's syntax is broken; `folder` is what paths in
+/// it are relative to.
 #[must_use]
-pub(super) fn resolve(root: &Node, gpu: &Gpu, tolerate_missing: bool) -> Resolved {
+pub(super) fn resolve(root: &Node, folder: &Path, gpu: &Gpu, tolerate_missing: bool) -> Resolved {
     let mut reader = Reader::default();
     reader.tolerate_missing = tolerate_missing;
     reader.capability = gpu.capability;
@@ -32,8 +36,9 @@ pub(super) fn resolve(root: &Node, gpu: &Gpu, tolerate_missing: bool) -> Resolve
     let description = root.get("description").and_then(|d| reader.value("`description`", d, &Kind::Text));
     let description = if let Some(Value::Text(text)) = description { Some(text) } else { None };
     let allocator = allocator(root, &mut reader);
-    let work = work(root, &mut reader);
-    let case = work.filter(|_| reader.mistakes.is_empty()).map(|work| (allocator, work));
+    let mut work = work(root, &mut reader);
+    let feed = data::resolve(root, folder, work.as_mut(), &mut reader);
+    let case = work.filter(|_| reader.mistakes.is_empty()).map(|work| (allocator, work, feed));
     Resolved { description, case, mistakes: reader.mistakes }
 }
 

@@ -1,7 +1,7 @@
-//! The tables of the language but the layers', as data: `[train]`, `[allocator]`, `[allocations]`, inputs and optimizers.
+//! The tables of the language but the layers', as data: `[train]`, `[data]`, `[allocator]`, `[allocations]`, inputs and optimizers.
 
 use crate::model::Loss;
-use crate::model::field::{COUNT, Field, Interval, Kind, Literal, SIZE, Variant};
+use crate::model::field::{COUNT, Field, Interval, Kind, Literal, PAIR, SIZE, Variant};
 
 /// Element types of floating tensors.
 pub const DTYPES: &[&str] = &["f64", "f32", "f16", "bf16"];
@@ -17,6 +17,7 @@ pub const EXPERIMENT: &[Field] = &[
         "a network is trained",
         "Tensors made and dropped by hand, instead of [model] and [train].",
     ),
+    Field::optional("data", Kind::Table(DATA), "batches are synthetic", "Where samples come from, and how they become batches."),
     Field::optional("allocator", Kind::Table(ALLOCATOR), "PyTorch's defaults", "Settings of the caching allocator, by PyTorch's names."),
     Field::optional(
         "sweep",
@@ -30,7 +31,7 @@ pub const EXPERIMENT: &[Field] = &[
 const SWEEP: Kind = Kind::Table(&[]);
 
 /// Names kept for later.
-pub const RESERVED: &[&str] = &["data", "log", "save"];
+pub const RESERVED: &[&str] = &["log", "save"];
 
 /// `[model]`.
 pub const MODEL: &[Field] = &[
@@ -220,4 +221,132 @@ pub const SCRIPT_STEPS: &[Variant] = &[
     Variant { name: "free", doc: "`del name`.", body: Kind::Text },
     Variant { name: "add", doc: "`into = left + right`.", body: Kind::Table(SUM) },
     Variant { name: "empty_cache", doc: "`torch.cuda.empty_cache()`: cached memory is given back.", body: Kind::Table(&[]) },
+];
+
+/// `[data]`.
+pub const DATA: &[Field] = &[
+    Field::optional("source", Kind::Tagged(SOURCES), "synthetic", "The files, by their format. Their paths are relative to this file."),
+    Field::optional(
+        "prepare",
+        Kind::List { of: &Kind::Tagged(PREPARE), least: 0, most: usize::MAX },
+        "samples are taken as they are",
+        "What is done to each sample, in order.",
+    ),
+    Field::optional("shuffle", SIZE, "the order of the file", "Draw each sample from a buffer of this many that come next."),
+    Field::bool("repeat", true, "Begin anew after the last sample."),
+    Field::integer(
+        "workers",
+        Kind::Integer { least: 1, most: 1024 },
+        1,
+        "Threads that read and prepare. Batches are the same for any number.",
+    ),
+    Field::integer("prefetch", Kind::Integer { least: 0, most: 1 << 20 }, 2, "Batches made ready before they are asked for."),
+    Field::bool("pinned", true, "Whether a GPU copies batches from page-locked memory."),
+    Field::bool(
+        "device_prefetch",
+        false,
+        "Copy the next batch to the device while a step runs: its inputs are there beside the step's own.",
+    ),
+];
+
+/// `[data] source`.
+pub const SOURCES: &[Variant] = &[
+    Variant {
+        name: "synthetic",
+        doc: "One random batch, used again and again; of the other keys only device_prefetch counts.",
+        body: Kind::Table(&[]),
+    },
+    Variant { name: "npy", doc: "NumPy arrays; the first dimension counts samples.", body: Kind::Table(ARRAYS) },
+    Variant { name: "idx", doc: "The format of the MNIST files, unpacked; the first dimension counts samples.", body: Kind::Table(ARRAYS) },
+    Variant {
+        name: "csv",
+        doc: "Numbers in columns; the first line names them.",
+        body: Kind::Table(&[
+            Field::required("file", Kind::Text, "The file."),
+            Field::optional(
+                "target",
+                Kind::OneOf(&[Kind::Text, Kind::List { of: &Kind::Text, least: 1, most: usize::MAX }]),
+                "there is no target",
+                "The column that is the target, or a list of them; the others are the input.",
+            ),
+        ]),
+    },
+    Variant {
+        name: "text",
+        doc: "Any file as bytes, each a token; the target of each token is the next.",
+        body: Kind::Table(&[Field::required("file", Kind::Text, "The file.")]),
+    },
+    Variant {
+        name: "tfrecord",
+        doc: "Records of tf.train.Example with their checksums, as `runner pack` and TensorFlow write them.",
+        body: Kind::Table(&[
+            Field::required("file", Kind::Text, "The file."),
+            Field::with_default("input", Kind::Text, Literal::Text("input"), "The feature that is the input."),
+            Field::with_default("target", Kind::Text, Literal::Text("target"), "The feature that is the target, where there is one."),
+        ]),
+    },
+];
+
+/// Inputs and targets in a file each.
+pub const ARRAYS: &[Field] = &[
+    Field::required("input", Kind::Text, "The file of the inputs."),
+    Field::optional("target", Kind::Text, "there is no target", "The file of the targets."),
+];
+
+const ANY: Interval = Interval { from: f64::NEG_INFINITY, from_included: false, to: f64::INFINITY, to_included: false };
+const POSITIVE: Interval = Interval { from: 0.0, from_included: false, to: f64::INFINITY, to_included: false };
+
+const ANY_NUMBER: Kind = Kind::Number(ANY);
+const ANY_NUMBERS: &[Kind] = &[ANY_NUMBER, Kind::List { of: &ANY_NUMBER, least: 1, most: usize::MAX }];
+const POSITIVE_NUMBER: Kind = Kind::Number(POSITIVE);
+const POSITIVE_NUMBERS: &[Kind] = &[POSITIVE_NUMBER, Kind::List { of: &POSITIVE_NUMBER, least: 1, most: usize::MAX }];
+
+/// `[data] prepare`.
+pub const PREPARE: &[Variant] = &[
+    Variant { name: "scale", doc: "Multiply the input by this.", body: ANY_NUMBER },
+    Variant {
+        name: "normalise",
+        doc: "`(input - mean) / std`.",
+        body: Kind::Table(&[
+            Field::required("mean", Kind::OneOf(ANY_NUMBERS), "One number, or one for each index of the first dimension."),
+            Field::required("std", Kind::OneOf(POSITIVE_NUMBERS), "One number, or one for each index of the first dimension."),
+        ]),
+    },
+    Variant {
+        name: "random_crop",
+        doc: "Cut a window out of the last two dimensions, at a random place.",
+        body: Kind::Table(&[
+            Field::required("size", PAIR, "Height and width of the window."),
+            Field::integer("padding", Kind::Integer { least: 0, most: 1 << 20 }, 0, "Zeros on each side before the cut."),
+        ]),
+    },
+    Variant {
+        name: "flip",
+        doc: "Mirror the last dimension, now and then.",
+        body: Kind::Table(&[Field::number("probability", Interval::UNIT, 0.5, "How often.")]),
+    },
+    Variant {
+        name: "one_hot",
+        doc: "Each label of the target becomes a 1 among this many zeros.",
+        body: Kind::Integer { least: 1, most: 1 << 20 },
+    },
+    Variant {
+        name: "pad",
+        doc: "Fill the first dimension up, of the input and of a target that is as long.",
+        body: Kind::Table(&[
+            Field::required("length", Kind::Integer { least: 1, most: 1 << 32 }, "To this."),
+            Field::number("value", ANY, 0.0, "With this."),
+        ]),
+    },
+    Variant { name: "truncate", doc: "Cut the first dimension off here, of the input and of a target that is as long.", body: SIZE },
+    Variant {
+        name: "reshape",
+        doc: "Give the input another shape with as many numbers.",
+        body: Kind::List { of: &SIZE, least: 0, most: usize::MAX },
+    },
+    Variant {
+        name: "cost",
+        doc: "Wait so long for each sample, such as \"2ms\": what a slow disk or a remote store takes.",
+        body: Kind::Text,
+    },
 ];

@@ -112,6 +112,7 @@ fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {
         reference_init,
         seed: train.integer("seed"),
         capability: reader.capability,
+        device_prefetch: false,
     }
 }
 

@@ -168,6 +168,8 @@ pub struct Loop {
     pub seed: u64,
     /// Compute capability of the GPU that it is for.
     pub capability: (u32, u32),
+    /// Whether the next batch is copied to the device while a step runs: two sets of inputs are there from the first step on.
+    pub device_prefetch: bool,
 }
 
 impl Loop {

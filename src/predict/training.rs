@@ -7,7 +7,7 @@ use super::program::{Compiled, Layout, Span};
 use super::scaler::Scaler;
 use super::storage::{Attempt, Id, NONE, Storages};
 use crate::meta::TensorMeta;
-use crate::model::{KeepLoss, Plan, StateKind};
+use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::{Effect, RuleContext};
 use crate::optim::{Implementation, Optimizer, StepRecipe};
 use crate::record::{At, Category, Phase, Predicted, Status};
@@ -21,6 +21,7 @@ pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>) -> V
         at: At { step: 0, micro_step: 0, phase: Phase::Model },
         input: NONE,
         target: NONE,
+        ahead: None,
         output: Variable::UNBOUND,
         loss: Variable::UNBOUND,
         total: Variable::UNBOUND,
@@ -40,6 +41,8 @@ struct Training<'p, 'l, 'g> {
     at: At,
     input: Id,
     target: Id,
+    /// The next batch's input and target, where it is copied ahead.
+    ahead: Option<(Id, Id)>,
     output: Variable,
     loss: Variable,
     total: Variable,
@@ -104,12 +107,28 @@ impl<'p> Training<'p, '_, '_> {
         let mut scope = Scope::new(self.machine.state.len()..values.len(), None);
         self.machine.storages.begin(Pass::Copy, None, "to", Category::Inputs);
         let (input, target) = (program.program.input, program.program.target);
-        rebind(&mut self.machine.storages, &mut self.input, values[input.0 as usize].bytes())?;
+        let bytes = |id: ValueId| values[id.0 as usize].bytes();
+        match self.ahead.take() {
+            Some((next_input, next_target)) => {
+                self.machine.storages.clear(&mut self.input);
+                self.input = next_input;
+                if target.is_some() {
+                    self.machine.storages.clear(&mut self.target);
+                    self.target = next_target;
+                }
+            }
+            None => {
+                rebind(&mut self.machine.storages, &mut self.input, bytes(input))?;
+                if let Some(target) = target {
+                    rebind(&mut self.machine.storages, &mut self.target, bytes(target))?;
+                }
+            }
+        }
         scope.bind(input, Variable { storage: self.machine.storages.hold(self.input), ..Variable::UNBOUND });
         if let Some(target) = target {
-            rebind(&mut self.machine.storages, &mut self.target, values[target.0 as usize].bytes())?;
             scope.bind(target, Variable { storage: self.machine.storages.hold(self.target), ..Variable::UNBOUND });
         }
+        self.copy_ahead()?;
         self.row();
 
         self.begin(Phase::Forward);
@@ -154,6 +173,24 @@ impl<'p> Training<'p, '_, '_> {
                 self.machine.backward(program, self.loss, &layout)?;
             }
             self.row();
+        }
+        Ok(())
+    }
+
+    /// The next batch is copied while this step runs: room for it is taken now. After the last there is none.
+    fn copy_ahead(&mut self) -> Attempt {
+        let settings = &self.plan.settings;
+        let last = self.at.micro_step == settings.accumulation_steps;
+        let step = self.at.step + u64::from(last);
+        if !settings.device_prefetch || step > settings.steps {
+            return Ok(());
+        }
+        let program = self.plan.program(step);
+        let bytes = |id: ValueId| program.values[id.0 as usize].bytes();
+        let input = self.machine.storages.alloc(bytes(program.input))?;
+        self.ahead = Some((input, NONE));
+        if let Some(target) = program.target {
+            self.ahead = Some((input, self.machine.storages.alloc(bytes(target))?));
         }
         Ok(())
     }

@@ -13,4 +13,19 @@ pub struct MicroStep {
     pub skipped: bool,
     /// Wall time of the micro-step, with the optimizer's part in the last one.
     pub seconds: f64,
+    /// What that time went to.
+    pub times: StepTimes,
+}
+
+/// What the time of a micro-step went to, in seconds. Preparing goes on beside the rest, in threads of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct StepTimes {
+    /// Waiting for the batch.
+    pub waiting: f64,
+    /// Reading and preparing the batch, all workers added up.
+    pub preparing: f64,
+    /// Copying the batch to the device.
+    pub copying: f64,
+    /// The device computing, from the batch to the last update.
+    pub busy: f64,
 }

@@ -9,7 +9,7 @@ pub mod running;
 
 pub use category::{Categories, Category};
 pub use device_memory::DeviceMemory;
-pub use micro_step::MicroStep;
+pub use micro_step::{MicroStep, StepTimes};
 pub use phase::Phase;
 pub use row::{At, Measured, Memory, Predicted, Status};
 pub use running::{About, Pass, Running};

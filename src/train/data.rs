@@ -61,14 +61,14 @@ pub(super) struct Batch<E = Staged> {
     pub(super) target: Option<E>,
 }
 
-/// The batches of a run. Random ones are made once for each program, as a script makes its synthetic data once.
-pub(super) struct Batches<'a> {
+/// The synthetic batches of a run. Random ones are made once for each program, as a script makes its synthetic data once.
+pub(super) struct Synthetic<'a> {
     plan: &'a Plan,
     exec: &'a Exec,
     last: Option<(usize, u64, Batch)>,
 }
 
-impl<'a> Batches<'a> {
+impl<'a> Synthetic<'a> {
     pub(super) fn new(plan: &'a Plan, exec: &'a Exec) -> Self {
         Self { plan, exec, last: None }
     }

@@ -3,13 +3,16 @@
 //! Python's variables are spelled out: a name that is assigned anew drops its old value after the new one exists. Rows and losses go
 //! to an [`Observer`] as they occur.
 
+mod batches;
 mod data;
 mod interpreter;
 mod observer;
+mod outfit;
 mod reference_loop;
 mod scaler;
 mod script;
 
 pub use observer::Observer;
-pub use reference_loop::train;
+pub use outfit::{Outfit, Stop};
+pub use reference_loop::{train, train_with};
 pub use script::follow;

@@ -3,28 +3,44 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::data::{self, Batch, Batches};
+use super::batches::Batches;
+use super::data;
 use super::interpreter::{Model, Place, Variables, Which, run};
 use super::observer::Observer;
+use super::outfit::{Outfit, Stop};
 use super::scaler::Scaler;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
-use crate::exec::{Exec, Later, Result, Staged, Stream};
+use crate::exec::{Exec, Later, Result, Stream};
 use crate::measure;
 use crate::meta::{DType, TensorMeta};
-use crate::model::{KeepLoss, Plan, StateKind, ValueId};
+use crate::model::{KeepLoss, Plan, Program, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
-use crate::record::{About, At, Category, MicroStep, Phase, Running};
+use crate::record::{About, At, Category, MicroStep, Phase, Running, StepTimes};
 use crate::tensor::Tensor;
 
-/// Trains, or infers, as the plan says. Where memory runs out, the row of that phase is the last.
+/// Trains, or infers, as the plan says, on synthetic batches. Where memory runs out, the row of that phase is the last.
 ///
 /// # Errors
 /// Out of memory; its row has been given.
+///
+/// # Panics
+/// Never: what else can stop a run, it is not given.
 pub fn train(plan: &Rc<Plan>, exec: &Exec, observer: &mut dyn Observer) -> Result<()> {
-    let mut run = Run { at: At { step: 0, micro_step: 0, phase: Phase::Model }, exec, observer };
-    let result = script(plan, &mut run);
-    if let Err(e) = &result {
+    train_with(plan, exec, &Outfit::default(), observer).map_err(|stop| match stop {
+        Stop::OutOfMemory(error) => error,
+        other => unreachable!("nothing else can stop a run on synthetic batches: {other}"),
+    })
+}
+
+/// Trains, or infers, as the plan says, with what the outfit has. Where memory runs out, the row of that phase is the last.
+///
+/// # Errors
+/// Out of memory, whose row has been given, or what else ended the run.
+pub fn train_with(plan: &Rc<Plan>, exec: &Exec, outfit: &Outfit<'_>, observer: &mut dyn Observer) -> std::result::Result<(), Stop> {
+    let mut run = Run { at: At { step: 0, micro_step: 0, phase: Phase::Model }, exec, observer, times: StepTimes::default() };
+    let result = script(plan, outfit, &mut run);
+    if let Err(Stop::OutOfMemory(e)) = &result {
         let row = measure::out_of_memory(exec.memory(), run.at, e);
         run.observer.row(&row);
     }
@@ -40,6 +56,8 @@ struct Run<'a> {
     at: At,
     exec: &'a Exec,
     observer: &'a mut dyn Observer,
+    /// Of the micro-step under way.
+    times: StepTimes,
 }
 
 impl Run<'_> {
@@ -55,13 +73,15 @@ impl Run<'_> {
 struct Names {
     input: Option<Tensor>,
     target: Option<Tensor>,
+    /// The next batch, where it is copied ahead.
+    ahead: Option<(Tensor, Option<Tensor>)>,
     output: Option<Variable>,
     loss: Option<Variable>,
     total: Option<Variable>,
     losses: Vec<Variable>,
 }
 
-fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
+fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result::Result<(), Stop> {
     let exec = cx.exec;
     let settings = &plan.settings;
     let (model, parameters) = to_device(plan, exec)?;
@@ -79,17 +99,19 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
     let mut scaler = settings.has_scaler().then(Scaler::default);
     let tape = Tape::new(!settings.no_grad);
     let mut names = Names::default();
-    let mut batches = Batches::new(plan, exec);
+    let mut batches = Batches::new(plan, exec, outfit, 0)?;
     exec.generator().set_state(Stream { seed: settings.seed, number: 0 });
     for step in 1..=settings.steps {
         let program = plan.program_index(step);
         for micro_step in 1..=settings.accumulation_steps {
             let last = micro_step == settings.accumulation_steps;
             let started = Instant::now();
+            cx.times = StepTimes::default();
             cx.at = At { step, micro_step, phase: Phase::Input };
             let number = (step - 1) * settings.accumulation_steps + micro_step - 1;
-            let batch = exec.computes().then(|| batches.next(program, number));
-            forward(&model, cx, &tape, program, batch, &mut names)?;
+            input(plan, cx, &mut batches, number, &mut names)?;
+            let batch_there = Instant::now();
+            forward(&model, cx, &tape, program, &mut names)?;
             keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
             let loss = names.loss.as_ref().map(|loss| exec.item_later(loss.tensor()));
             if settings.trains() {
@@ -112,11 +134,14 @@ fn script(plan: &Rc<Plan>, cx: &mut Run<'_>) -> Result<()> {
                 exec.memory().empty_cache();
                 cx.row();
             }
+            let computed = batch_there.elapsed();
+            input_ahead(plan, cx, &mut batches, number + 1, &names)?;
             exec.wait();
+            cx.times.busy = computed.as_secs_f64();
             let seconds = started.elapsed().as_secs_f64();
             let loss = loss.and_then(|loss| exec.value(loss));
             let skipped = found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);
-            cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds });
+            cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds, times: cx.times });
         }
     }
     cx.observer.end(exec.memory());
@@ -152,25 +177,57 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)
     Ok((Rc::new(Model { plan: Rc::clone(plan), state }), parameters))
 }
 
+/// `input, target = …`: copies of the batch, or what was copied ahead; then room for the next batch, where that is copied ahead.
+fn input(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, names: &mut Names) -> std::result::Result<(), Stop> {
+    cx.exec.memory().begin(Running::outside(COPY));
+    if let Some((input, target)) = names.ahead.take() {
+        names.input = Some(input);
+        if target.is_some() {
+            names.target = target;
+        }
+    } else {
+        let (program, index) = program_of(plan, number);
+        let input = room(cx.exec, program, program.input)?;
+        names.input = Some(input.clone());
+        let target = program.target.map(|id| room(cx.exec, program, id)).transpose()?;
+        batches.fill(cx.exec, (index, number), (&input, target.as_ref()), &mut cx.times)?;
+        if target.is_some() {
+            names.target = target;
+        }
+    }
+    if plan.settings.device_prefetch && number + 1 < plan.settings.steps * plan.settings.accumulation_steps {
+        let (program, _) = program_of(plan, number + 1);
+        let input = room(cx.exec, program, program.input)?;
+        names.ahead = Some((input, program.target.map(|id| room(cx.exec, program, id)).transpose()?));
+    }
+    cx.row();
+    Ok(())
+}
+
+/// The next batch comes to the device beside what the step still computes.
+fn input_ahead(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, names: &Names) -> std::result::Result<(), Stop> {
+    let Some((input, target)) = &names.ahead else { return Ok(()) };
+    let (_, index) = program_of(plan, number);
+    batches.fill(cx.exec, (index, number), (input, target.as_ref()), &mut cx.times)?;
+    Ok(())
+}
+
+/// The program of micro-step `number`, from 0, and its index.
+fn program_of(plan: &Plan, number: u64) -> (&Program, usize) {
+    let index = plan.program_index(number / plan.settings.accumulation_steps + 1);
+    (&plan.programs[index], index)
+}
+
+/// A new tensor for a part of the batch.
+fn room(exec: &Exec, program: &Program, id: ValueId) -> Result<Tensor> {
+    exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)
+}
+
 /// From the batch to the loss, with the rows in between; afterwards the next row is the one after the loss.
-fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, batch: Option<&Batch>, names: &mut Names) -> Result<()> {
+fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, names: &mut Names) -> Result<()> {
     let exec = cx.exec;
     let settings = &model.plan.settings;
     let program = &model.plan.programs[program_index];
-    let to_device = |id: ValueId, values: Option<&Staged>| -> Result<Tensor> {
-        let on_device = exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)?;
-        if let Some(values) = values {
-            exec.upload_staged(values, &on_device);
-        }
-        Ok(on_device)
-    };
-    exec.memory().begin(Running::outside(COPY));
-    names.input = Some(to_device(program.input, batch.map(|b| &b.input))?);
-    if let Some(target) = program.target {
-        names.target = Some(to_device(target, batch.and_then(|b| b.target.as_ref()))?);
-    }
-    cx.row();
-
     cx.at.phase = Phase::Forward;
     let mut variables = Variables::of(model, program);
     for (id, tensor) in [(Some(program.input), &names.input), (program.target, &names.target)] {

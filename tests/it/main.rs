@@ -5,6 +5,7 @@ mod alloc;
 mod bench;
 mod corpus;
 mod cuda;
+mod data;
 mod diff;
 mod edges;
 mod executor;

@@ -1,0 +1,109 @@
+//! Which sample comes when. Position p of a run belongs to epoch p / samples; within an epoch samples come in the file's order, or each is
+//! drawn from a buffer of those that come next, as `tf.data`'s shuffle does. The buffer holds numbers of samples, not samples.
+//!
+//! Invariant: the order of an epoch follows from the seed and the epoch's number alone.
+
+use super::random::Random;
+
+const SHUFFLE: u64 = 1;
+
+/// The samples of a run, by number.
+#[derive(Debug)]
+pub(super) struct Order {
+    samples: u64,
+    buffer_size: Option<u64>,
+    repeat: bool,
+    seed: u64,
+    epoch: u64,
+    /// Numbers of this epoch that have left the file's order already.
+    read: u64,
+    buffer: Vec<u64>,
+    random: Random,
+}
+
+impl Order {
+    /// From position `from` on.
+    pub(super) fn new(samples: u64, shuffle: Option<u64>, repeat: bool, seed: u64, from: u64) -> Self {
+        let epoch = from.checked_div(samples).unwrap_or(0);
+        let random = Random::new(seed, SHUFFLE, epoch);
+        let mut order = Self { samples, buffer_size: shuffle, repeat, seed, epoch, read: 0, buffer: Vec::new(), random };
+        match shuffle {
+            None => order.read = from - epoch * samples,
+            Some(_) => {
+                for _ in epoch * samples..from {
+                    order.next();
+                }
+            }
+        }
+        order
+    }
+
+    fn draw(&mut self) -> Option<u64> {
+        let Some(size) = self.buffer_size else {
+            let number = Some(self.read).filter(|n| *n < self.samples);
+            self.read += u64::from(number.is_some());
+            return number;
+        };
+        while (self.buffer.len() as u64) < size && self.read < self.samples {
+            self.buffer.push(self.read);
+            self.read += 1;
+        }
+        if self.buffer.is_empty() {
+            return None;
+        }
+        let at = usize::try_from(self.random.below(self.buffer.len() as u64)).expect("a buffer is addressed");
+        Some(self.buffer.swap_remove(at))
+    }
+}
+
+impl Iterator for Order {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if let Some(number) = self.draw() {
+            return Some(number);
+        }
+        if !self.repeat || self.samples == 0 {
+            return None;
+        }
+        self.epoch += 1;
+        self.read = 0;
+        self.random = Random::new(self.seed, SHUFFLE, self.epoch);
+        self.draw()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Order;
+
+    #[test]
+    fn an_epoch_has_each_sample_once_and_epochs_differ() {
+        for buffer in [None, Some(1), Some(7), Some(1000)] {
+            let order: Vec<u64> = Order::new(100, buffer, true, 5, 0).take(300).collect();
+            for epoch in order.chunks(100) {
+                let mut sorted = epoch.to_vec();
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+            }
+            assert_eq!(order[..100] != order[100..200], buffer.is_some_and(|b| b > 1), "{buffer:?}");
+        }
+    }
+
+    #[test]
+    fn an_order_can_be_entered_anywhere() {
+        for buffer in [None, Some(9)] {
+            let whole: Vec<u64> = Order::new(40, buffer, true, 1, 0).take(150).collect();
+            for from in [0, 1, 39, 40, 41, 97] {
+                let rest: Vec<u64> = Order::new(40, buffer, true, 1, from).take(50).collect();
+                assert_eq!(rest, whole[usize::try_from(from).unwrap_or(0)..][..50], "{buffer:?} from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_repeat_it_ends() {
+        assert_eq!(Order::new(10, Some(3), false, 0, 0).count(), 10);
+        assert_eq!(Order::new(0, None, true, 0, 0).count(), 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! `[data]`: where samples come from and what is done to them. Files are opened as far as their headers, so that shapes that do not fit
+//! the model are mistakes of the experiment, found before anything runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::diagnostic::{Diagnostic, Span};
+use super::document::{Entry, Node};
+use super::read::Reader;
+use super::resolve::place;
+use super::tables::DATA;
+use crate::data::{Feed, Files, Settings, Slot, Step, inspect};
+use crate::meta::DType;
+use crate::model::field::{Value, Values};
+use crate::model::{Plan, Work};
+
+/// Reads `[data]` and holds it against the plan, whose settings take what is the loop's business. `None` where batches are synthetic,
+/// or where there are mistakes. Paths are relative to `folder`.
+pub(super) fn resolve(root: &Node, folder: &Path, work: Option<&mut Work>, reader: &mut Reader) -> Option<Feed> {
+    let entry = root.entry("data")?;
+    let values = reader.table("[data]", entry.key_span, &entry.value, DATA)?;
+    let steps = steps(&values, entry, reader)?;
+    let Some(Work::Train(plan)) = work else {
+        if root.entry("allocations").is_some() {
+            reader.mistake(Diagnostic::new(entry.key_span, "`[data]` is for `[train]`, and `[allocations]` trains nothing"));
+        }
+        return None;
+    };
+    plan.settings.device_prefetch = values.bool("device_prefetch");
+    let feed = feed(&values, steps, folder, plan, entry, reader)?;
+    match inspect(&feed.settings.files) {
+        Ok(layout) => {
+            let Err(refusal) = feed.check(&layout) else { return Some(feed) };
+            let steps = entry.value.get("prepare").and_then(Node::array).unwrap_or_default();
+            let step = refusal.step.and_then(|i| steps.get(i));
+            let message = step.zip(refusal.step).map_or_else(
+                || refusal.what.clone(),
+                |(_, i)| format!("`{}` cannot be done: {}", feed.settings.prepare[i].name(), refusal.what),
+            );
+            let hint = (refusal.step.is_none() && refusal.what.contains("the model's input takes")).then(|| {
+                format!("`{{ reshape = {:?} }}` as the last of `prepare` gives samples with as many numbers that shape", feed.input.shape)
+            });
+            reader.mistake(Diagnostic::new(step.map_or_else(|| source_span(entry), |n| n.span), message).maybe_hint(hint));
+            None
+        }
+        Err(error) => {
+            reader.mistake(Diagnostic::new(source_span(entry), error.to_string()));
+            None
+        }
+    }
+}
+
+/// Where the source is written, or else the table.
+fn source_span(entry: &Entry) -> Span {
+    place(entry, "source")
+}
+
+fn feed(values: &Values, prepare: Vec<Step>, folder: &Path, plan: &Plan, entry: &Entry, reader: &mut Reader) -> Option<Feed> {
+    let Some(Value::Tagged(format, body)) = values.get("source") else { return None };
+    let fields = body.as_table()?;
+    if plan.programs.len() > 1 {
+        let message = "`lengths` vary from step to step, and samples of files have one shape";
+        reader.mistake(Diagnostic::new(source_span(entry), message).hint("leave `lengths` out, or let batches be synthetic"));
+        return None;
+    }
+    let program = &plan.programs[0];
+    let meta = |id: crate::model::ValueId| &program.values[id.0 as usize];
+    let sample = |id| meta(id).shape.dims()[1..].to_vec();
+    let input = Slot {
+        name: "the model's input",
+        shape: sample(program.input),
+        dtype: meta(program.input).dtype,
+        below: plan.vocabulary.map(|v| ("token", v)),
+    };
+    let classes = meta(program.forward.result).shape.last();
+    let target = program.target.map(|id| Slot {
+        name: "the loss's target",
+        shape: sample(id),
+        dtype: meta(id).dtype,
+        below: (meta(id).dtype == DType::I64).then_some(("label", classes)),
+    });
+    let path = |field: &str| folder.join(fields.text(field));
+    let files = match *format {
+        "synthetic" => return None,
+        "npy" | "idx" => {
+            let target = fields.optional_text("target").map(|t| folder.join(t));
+            let input = path("input");
+            if *format == "npy" { Files::Npy { input, target } } else { Files::Idx { input, target } }
+        }
+        "csv" => {
+            let (target, scalar) = match fields.get("target") {
+                Some(Value::List(list)) => {
+                    (list.iter().filter_map(|v| if let Value::Text(t) = v { Some(t.clone()) } else { None }).collect(), false)
+                }
+                Some(Value::Text(name)) => (vec![name.clone()], true),
+                _ => (Vec::new(), false),
+            };
+            Files::Csv { file: path("file"), target, scalar }
+        }
+        "text" => {
+            if plan.vocabulary.is_none() {
+                let message = "a text gives tokens, but the model's input is `features`";
+                reader
+                    .mistake(Diagnostic::new(source_span(entry), message).hint("`input = { tokens = { length = …, vocabulary = 256 } }`"));
+                return None;
+            }
+            Files::Text { file: path("file"), length: input.shape[0] }
+        }
+        _ => Files::TfRecord { file: path("file"), input: fields.text("input").to_owned(), target: fields.text("target").to_owned() },
+    };
+    let size = |field: &str| usize::try_from(values.integer(field)).unwrap_or(usize::MAX);
+    let settings = Settings {
+        files,
+        prepare,
+        shuffle: values.optional_integer("shuffle"),
+        repeat: values.bool("repeat"),
+        workers: size("workers"),
+        prefetch: size("prefetch"),
+        pinned: values.bool("pinned"),
+        seed: plan.settings.seed,
+    };
+    Some(Feed { settings, batch: plan.settings.batch_size, input, target })
+}
+
+/// `prepare`; `None` where a step is wrong.
+fn steps(values: &Values, entry: &Entry, reader: &mut Reader) -> Option<Vec<Step>> {
+    let Some(written) = entry.value.get("prepare") else { return Some(Vec::new()) };
+    if !values.has("prepare") {
+        return None;
+    }
+    let nodes = written.array().unwrap_or_default();
+    let list = values.list("prepare");
+    let steps: Vec<Step> = list.iter().zip(nodes).filter_map(|(value, node)| step(value, node, reader)).collect();
+    (steps.len() == list.len()).then_some(steps)
+}
+
+fn step(value: &Value, node: &Node, reader: &mut Reader) -> Option<Step> {
+    let Value::Tagged(name, body) = value else { return None };
+    let numbers = |fields: &Values, name: &str| match fields.get(name) {
+        Some(Value::List(list)) => list.iter().filter_map(|v| if let Value::Number(x) = v { Some(*x) } else { None }).collect(),
+        _ => vec![fields.number(name)],
+    };
+    Some(match (*name, &**body) {
+        ("scale", Value::Number(factor)) => Step::Scale { factor: *factor },
+        ("normalise", Value::Table(fields)) => Step::Normalise { mean: numbers(fields, "mean"), std: numbers(fields, "std") },
+        ("random_crop", Value::Table(fields)) => Step::RandomCrop { size: fields.pair("size"), padding: fields.integer("padding") },
+        ("flip", Value::Table(fields)) => Step::Flip { probability: fields.number("probability") },
+        ("one_hot", Value::Integer(classes)) => Step::OneHot { classes: *classes },
+        ("pad", Value::Table(fields)) => Step::Pad { length: fields.integer("length"), value: fields.number("value") },
+        ("truncate", Value::Integer(length)) => Step::Truncate { length: *length },
+        ("reshape", shape) => Step::Reshape { shape: shape.as_integers()? },
+        ("cost", Value::Text(text)) => match duration(text) {
+            Some(time) => Step::Cost { time },
+            None => {
+                let span = node.get("cost").map_or(node.span, |n| n.span);
+                let message = format!("`cost` cannot be {text:?}: write a time with its unit, such as \"2ms\"; units are us, ms and s");
+                reader.mistake(Diagnostic::new(span, message));
+                return None;
+            }
+        },
+        _ => return None,
+    })
+}
+
+/// `2ms`, at most an hour.
+fn duration(text: &str) -> Option<Duration> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = text[..text.len() - unit.len()].parse().ok()?;
+    let seconds = match unit.trim() {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return None,
+    };
+    Some(number * seconds).filter(|s| *s <= 3600.0).map(Duration::from_secs_f64)
+}
