@@ -7,6 +7,7 @@ macro_rules! with_operators {
     ($then:ident) => {
         $then! {
             linear::Linear,
+            conv2d::Conv2d,
             relu::Relu,
             gelu::Gelu,
             silu::Silu,
@@ -15,6 +16,9 @@ macro_rules! with_operators {
             softmax::Softmax,
             log_softmax::LogSoftmax,
             dropout::Dropout,
+            max_pool2d::MaxPool2d,
+            avg_pool2d::AvgPool2d,
+            adaptive_avg_pool2d::AdaptiveAvgPool2d,
             view::View,
             add::Add,
             mul::Mul,

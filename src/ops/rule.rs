@@ -161,6 +161,11 @@ pub trait OpRule: std::fmt::Debug {
         None
     }
 
+    /// Whether PyTorch sees the first input as a matrix, through a view that is a node of its own.
+    fn folds(&self, _inputs: &[TensorMeta]) -> bool {
+        false
+    }
+
     /// What forward does to memory, `infer` having succeeded.
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward;
 

@@ -25,7 +25,7 @@ impl Machine<'_, '_> {
     pub(super) fn backward(&mut self, program: &Compiled<'_>, loss: Variable, layout: &Layout) -> Attempt {
         let root = self.root_gradient(layout)?;
         self.storages.hold(root);
-        self.backward_from(program, loss, Gradient { storage: root, layout: Layout::clone(layout) })?;
+        self.backward_from(program, loss, Gradient::new(root, Layout::clone(layout)))?;
         self.storages.release(root);
         Ok(())
     }
@@ -60,7 +60,12 @@ impl Machine<'_, '_> {
             Kind::Strided(base) => {
                 self.storages.begin(Pass::Backward, Some(op.layer), "as_strided", Category::Activations);
                 let storage = self.storages.alloc(base.bytes())?;
-                vec![Some(Handed { gradient: Gradient { storage, layout: base.clone() }, same: false })]
+                vec![Some(Handed { gradient: Gradient::view(storage, base.clone()), same: false })]
+            }
+            Kind::Fold => {
+                let arrived = incoming[0].as_ref().expect("a node runs once a gradient has arrived");
+                let storage = self.storages.hold(arrived.storage);
+                vec![Some(Handed { gradient: Gradient::view(storage, Layout::new(op.metas[0].like())), same: false })]
             }
         };
         incoming.into_iter().flatten().for_each(|g| self.storages.release(g.storage));
@@ -102,10 +107,10 @@ impl Machine<'_, '_> {
         self.storages.begin(Pass::Backward, Some(op.layer), "copy_slices", Category::Activations);
         let whole = self.storages.alloc(base.bytes())?;
         let part = Layout::new(op.metas[0].like());
-        let part = Gradient { storage: self.storages.alloc(part.bytes())?, layout: part };
+        let part = Gradient::new(self.storages.alloc(part.bytes())?, part);
         let incoming = [Some(part)];
         let mut handed = self.formulas(program, id, &incoming)?;
-        let written = handed[0].replace(Handed { gradient: Gradient { storage: whole, layout: base.clone() }, same: false });
+        let written = handed[0].replace(Handed { gradient: Gradient::new(whole, base.clone()), same: false });
         written
             .map(|w| w.gradient.storage)
             .into_iter()
@@ -130,19 +135,27 @@ impl Machine<'_, '_> {
 
     fn hand(&mut self, gradient: &Outgoing, incoming: &[Option<Gradient>]) -> Option<Handed> {
         let of = |n: usize| incoming[n].as_ref().expect("a rule passes on only what came in");
-        let (storage, layout, same) = match gradient {
+        Some(match gradient {
             Outgoing::None => return None,
-            Outgoing::New(slot, layout) => (std::mem::replace(&mut self.slots[*slot], NONE), layout, false),
-            Outgoing::Same(n) => (self.storages.hold(of(*n).storage), &of(*n).layout, true),
-            Outgoing::View(n, layout) => (self.storages.hold(of(*n).storage), layout, false),
-        };
-        Some(Handed { gradient: Gradient { storage, layout: Layout::clone(layout) }, same })
+            Outgoing::New(slot, layout) => {
+                let storage = std::mem::replace(&mut self.slots[*slot], NONE);
+                Handed { gradient: Gradient::new(storage, Layout::clone(layout)), same: false }
+            }
+            Outgoing::Same(n) => {
+                self.storages.hold(of(*n).storage);
+                Handed { gradient: of(*n).clone(), same: true }
+            }
+            Outgoing::View(n, layout) => {
+                let storage = self.storages.hold(of(*n).storage);
+                Handed { gradient: Gradient::view(storage, Layout::clone(layout)), same: false }
+            }
+        })
     }
 
     /// A parameter takes a gradient in: the first one is its own from now on if nobody else has the tensor and it lies as the
     /// parameter does, and is cloned if not; later ones are added to it in place.
     fn take_in(&mut self, program: &Compiled<'_>, parameter: u32, handed: Handed) -> Attempt {
-        let Handed { gradient: Gradient { storage, layout }, same } = handed;
+        let Handed { gradient: Gradient { storage, layout, .. }, same } = handed;
         let (index, meta) = (parameter as usize, &program.program.values[parameter as usize]);
         if self.gradients[index] != NONE {
             self.storages.release(storage);
@@ -163,14 +176,14 @@ impl Machine<'_, '_> {
             self.graph.node(to).incoming[output as usize] = Some(gradient);
             return Ok(());
         };
-        let sum = if present.layout.is_dense() && self.storages.is_unique(present.storage) {
+        let sum = if !present.is_view && present.layout.is_dense() && self.storages.is_unique(present.storage) {
             present
         } else {
             let meta = present.layout.with_dtype(promote(present.layout.dtype, gradient.layout.dtype));
             self.storages.begin(Pass::Accumulate, None, "add", Category::Activations);
             let storage = self.storages.alloc(meta.bytes())?;
             self.storages.release(present.storage);
-            Gradient { storage, layout: Layout::new(meta) }
+            Gradient::new(storage, Layout::new(meta))
         };
         self.storages.release(gradient.storage);
         self.graph.node(to).incoming[output as usize] = Some(sum);

@@ -5,8 +5,9 @@
 //! packs its argument with the region around it, behind a tensor of no elements. The first placeholder that backward opens reruns
 //! the region up to its last pack.
 //!
-//! Invariant: a frame dies with its last placeholder, and its argument with it.
+//! Invariant: a frame dies with its last placeholder, and its argument with it. A recomputed tensor is held for a living placeholder only.
 
+use super::history::{HistoryId, NO_HISTORY};
 use super::storage::{Id, NONE, Storages};
 
 /// A frame, by number.
@@ -15,8 +16,8 @@ pub(super) type FrameId = u32;
 /// Where a region's argument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Argument {
-    /// In a storage that the frame holds.
-    Storage(Id),
+    /// In a storage that the frame holds, with the tensor's history where it has one.
+    Storage(Id, HistoryId),
     /// Packed with the region around, as its n-th tensor.
     Packed(FrameId, u32),
 }
@@ -26,8 +27,8 @@ pub(super) enum Argument {
 pub(super) struct Frame {
     pub(super) region: u32,
     pub(super) argument: Argument,
-    /// Tensors packed.
-    pub(super) packed: u32,
+    /// Of each tensor packed, whether its placeholder lives.
+    pub(super) placeholders: Vec<bool>,
     pub(super) is_recomputed: bool,
     /// Recomputed and not yet taken, by the order of packing.
     pub(super) recomputed: Vec<Id>,
@@ -44,7 +45,7 @@ pub(super) struct Frames {
 impl Frames {
     /// A frame that the running region holds.
     pub(super) fn add(&mut self, region: u32, argument: Argument) -> FrameId {
-        let frame = Frame { region, argument, packed: 0, is_recomputed: false, recomputed: Vec::new(), holders: 1 };
+        let frame = Frame { region, argument, placeholders: Vec::new(), is_recomputed: false, recomputed: Vec::new(), holders: 1 };
         if let Some(id) = self.vacant.pop() {
             self.frames[id as usize] = frame;
             return id;
@@ -60,31 +61,43 @@ impl Frames {
     /// The region packs another tensor, whose placeholder holds the frame. Returns its number.
     pub(super) fn pack(&mut self, id: FrameId) -> u32 {
         let frame = self.get(id);
-        frame.packed += 1;
+        frame.placeholders.push(true);
         frame.holders += 1;
-        frame.packed - 1
+        u32::try_from(frame.placeholders.len() - 1).expect("regions pack far fewer tensors")
     }
 
     /// A tensor without memory is packed and nobody will ask for it.
     pub(super) fn pack_nothing(&mut self, id: FrameId) {
-        self.get(id).packed += 1;
+        self.get(id).placeholders.push(false);
     }
 
-    /// A placeholder is gone, or the region has ended.
-    pub(super) fn release(&mut self, mut id: FrameId, storages: &mut Storages<'_>) {
+    /// A placeholder is gone. Whoever calls releases the history that comes back.
+    pub(super) fn release_packed(&mut self, id: FrameId, packed: u32, storages: &mut Storages<'_>) -> Option<HistoryId> {
+        self.get(id).placeholders[packed as usize] = false;
+        self.release(id, storages)
+    }
+
+    /// A placeholder is gone, or the region has ended. Whoever calls releases the history that comes back.
+    pub(super) fn release(&mut self, mut id: FrameId, storages: &mut Storages<'_>) -> Option<HistoryId> {
         loop {
             let frame = &mut self.frames[id as usize];
             frame.holders -= 1;
             if frame.holders > 0 {
-                return;
+                return None;
             }
             for storage in frame.recomputed.drain(..).filter(|&s| s != NONE) {
                 storages.release(storage);
             }
             self.vacant.push(id);
             match self.frames[id as usize].argument {
-                Argument::Storage(storage) => return storages.release(storage),
-                Argument::Packed(around, _) => id = around,
+                Argument::Storage(storage, history) => {
+                    storages.release(storage);
+                    return (history != NO_HISTORY).then_some(history);
+                }
+                Argument::Packed(around, packed) => {
+                    self.get(around).placeholders[packed as usize] = false;
+                    id = around;
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! Invariant: a node dies when neither a tensor nor a later node holds it; what it kept dies with it, unless backward came first.
 
 use super::checkpoint::{FrameId, Frames};
+use super::history::{Histories, HistoryId};
 use super::machine::Variable;
 use super::program::{Layout, OpId};
 use super::storage::{Id, Storages};
@@ -29,6 +30,8 @@ pub(super) enum Edge {
 pub(super) enum Kept {
     /// A storage that it holds.
     Storage(Id),
+    /// The same, and the history of the tensor that it kept, which something writes into.
+    Written(Id, HistoryId),
     /// The n-th tensor that a checkpointed region packed: held by nobody until it is recomputed.
     Packed(FrameId, u32),
 }
@@ -40,6 +43,8 @@ pub(super) enum Kind {
     Operator,
     /// The same, for an operator that made a view.
     View,
+    /// Gives the gradient of an operator's first input the shape that the input has outside.
+    Fold,
     /// Its operator's formulas for a part of a gradient: the operator wrote into a view of a base that lies so (`CopySlices`).
     OnView(Layout),
     /// Puts the gradient of a view that was written into in the place of its base, which lies so (`AsStrided`).
@@ -51,6 +56,20 @@ pub(super) enum Kind {
 pub(super) struct Gradient {
     pub(super) storage: Id,
     pub(super) layout: Layout,
+    /// A view holds the tensor that it is a view of, so nobody ever is alone with it.
+    pub(super) is_view: bool,
+}
+
+impl Gradient {
+    /// A tensor that is no view.
+    pub(super) fn new(storage: Id, layout: Layout) -> Self {
+        Self { storage, layout, is_view: false }
+    }
+
+    /// A view.
+    pub(super) fn view(storage: Id, layout: Layout) -> Self {
+        Self { storage, layout, is_view: true }
+    }
 }
 
 /// A node of the graph.
@@ -73,6 +92,7 @@ pub(super) struct Graph {
     nodes: Vec<Node>,
     vacant: Vec<NodeId>,
     sequence: u64,
+    pub(super) histories: Histories,
     /// The nodes of the micro-step under way, in order.
     pub(super) tape: Vec<(NodeId, u64)>,
     /// Nodes that nobody holds any more, on their way out.
@@ -151,8 +171,28 @@ impl Graph {
             return;
         }
         self.dying.push(id);
+        self.bury(storages, frames);
+    }
+
+    /// A history is held once less.
+    pub(super) fn release_history(&mut self, id: HistoryId, storages: &mut Storages<'_>, frames: &mut Frames) {
+        self.history_loses(id);
+        self.bury(storages, frames);
+    }
+
+    fn history_loses(&mut self, id: HistoryId) {
+        if let Some(node) = self.histories.release(id)
+            && node != NO_NODE
+            && self.loses_last_holder(node)
+        {
+            self.dying.push(node);
+        }
+    }
+
+    /// Nodes on their way out take along what only they held.
+    fn bury(&mut self, storages: &mut Storages<'_>, frames: &mut Frames) {
         while let Some(id) = self.dying.pop() {
-            self.release_kept(id, storages, frames);
+            self.let_go(id, storages, frames);
             let mut edges = std::mem::take(&mut self.nodes[id as usize].edges);
             for edge in edges.drain(..) {
                 if let Edge::Node(to, _) = edge
@@ -175,11 +215,24 @@ impl Graph {
 
     /// A node lets go of what it kept for backward.
     pub(super) fn release_kept(&mut self, id: NodeId, storages: &mut Storages<'_>, frames: &mut Frames) {
+        self.let_go(id, storages, frames);
+        self.bury(storages, frames);
+    }
+
+    fn let_go(&mut self, id: NodeId, storages: &mut Storages<'_>, frames: &mut Frames) {
         let mut kept = std::mem::take(&mut self.nodes[id as usize].kept);
         for k in kept.drain(..) {
             match k {
                 Kept::Storage(storage) => storages.release(storage),
-                Kept::Packed(frame, _) => frames.release(frame, storages),
+                Kept::Written(storage, history) => {
+                    storages.release(storage);
+                    self.history_loses(history);
+                }
+                Kept::Packed(frame, packed) => {
+                    if let Some(history) = frames.release_packed(frame, packed, storages) {
+                        self.history_loses(history);
+                    }
+                }
             }
         }
         self.nodes[id as usize].kept = kept;

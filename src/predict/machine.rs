@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::checkpoint::{Argument, FrameId, Frames};
 use super::graph::{Edge, Graph, Kept, Kind, NO_NODE, NodeId};
+use super::history::{HistoryId, NO_HISTORY, Remembered};
 use super::listener::Pass;
 use super::program::{Compiled, Instruction, OpId, Source};
 use super::storage::{Attempt, Id, NONE, Storages};
@@ -35,12 +36,14 @@ pub(super) struct Scope {
     variables: Vec<Variable>,
     /// A region's argument is a variable of the caller's, which outlives the run.
     argument: Option<(ValueId, Id)>,
+    /// Histories of tensors that something keeps and something else writes into, by the first value in their storage.
+    histories: Vec<(ValueId, Remembered)>,
 }
 
 impl Scope {
     /// Variables for the values of that range.
     pub(super) fn new(values: Range<usize>, argument: Option<(ValueId, Id)>) -> Self {
-        Self { first: values.start, variables: vec![Variable::UNBOUND; values.len()], argument }
+        Self { first: values.start, variables: vec![Variable::UNBOUND; values.len()], argument, histories: Vec::new() }
     }
 
     fn slot(&mut self, value: ValueId) -> &mut Variable {
@@ -170,12 +173,12 @@ impl<'l, 'g> Machine<'l, 'g> {
             chain.push(frame);
             next = match self.frames.get(frame).argument {
                 Argument::Packed(around, _) => Some(around),
-                Argument::Storage(_) => None,
+                Argument::Storage(..) => None,
             };
         }
         for frame in chain.into_iter().rev() {
             let argument = match self.frames.get(frame).argument {
-                Argument::Storage(storage) => self.storages.hold(storage),
+                Argument::Storage(storage, _) => self.storages.hold(storage),
                 Argument::Packed(around, packed) => self.frames.take(around, packed),
             };
             let region = &program.regions[self.frames.get(frame).region as usize];
@@ -206,17 +209,25 @@ impl<'l, 'g> Machine<'l, 'g> {
                     }
                 }
                 Instruction::Drop(value) => {
-                    let variable = scope.take(value);
-                    self.release(variable);
+                    // What a region that runs again writes in place may be a variable from outside.
+                    if let Some(variable) = scope.bound(value) {
+                        let variable = std::mem::replace(variable, Variable::UNBOUND);
+                        self.release(variable);
+                    }
                 }
                 Instruction::Enter(region) => {
-                    let argument = self.variable(scope, program.regions[region as usize].input).storage;
-                    let Some(inside) = self.enter(region, argument, mode) else { return Ok(Flow::Stopped) };
+                    let input = program.regions[region as usize].input;
+                    let argument = self.variable(scope, input).storage;
+                    let history = if mode == Mode::Plain { self.history(program, input, scope) } else { NO_HISTORY };
+                    let Some(inside) = self.enter(region, (argument, history), mode) else { return Ok(Flow::Stopped) };
                     around.push(std::mem::replace(&mut mode, inside));
                 }
                 Instruction::Leave => {
                     if let Mode::Region(frame) = mode {
-                        self.frames.release(frame, &mut self.storages);
+                        let history = self.frames.release(frame, &mut self.storages);
+                        if let Some(history) = history {
+                            self.graph.release_history(history, &mut self.storages, &mut self.frames);
+                        }
                     }
                     mode = around.pop().expect("what is left was entered");
                 }
@@ -226,11 +237,11 @@ impl<'l, 'g> Machine<'l, 'g> {
     }
 
     /// The mode inside a region; `None` where packing its argument was all that was left to do.
-    fn enter(&mut self, region: u32, argument: Id, around: Mode) -> Option<Mode> {
+    fn enter(&mut self, region: u32, (argument, history): (Id, HistoryId), around: Mode) -> Option<Mode> {
         match around {
             Mode::Plain => {
                 let held = self.storages.hold(argument);
-                Some(Mode::Region(self.frames.add(region, Argument::Storage(held))))
+                Some(Mode::Region(self.frames.add(region, Argument::Storage(held, history))))
             }
             Mode::Region(frame) => {
                 self.frames.pack_nothing(frame);
@@ -246,10 +257,10 @@ impl<'l, 'g> Machine<'l, 'g> {
     }
 
     fn pack_again(&mut self, frame: FrameId, storage: Id) -> Flow {
-        let held = self.storages.hold(storage);
         let frame = self.frames.get(frame);
-        frame.recomputed.push(held);
-        if frame.recomputed.len() == frame.packed as usize { Flow::Stopped } else { Flow::Finished }
+        let wanted = frame.placeholders[frame.recomputed.len()];
+        frame.recomputed.push(if wanted { self.storages.hold(storage) } else { NONE });
+        if frame.recomputed.len() == frame.placeholders.len() { Flow::Stopped } else { Flow::Finished }
     }
 
     fn run(&mut self, program: &Compiled<'_>, id: OpId, scope: &mut Scope, mode: Mode, thread: Thread) -> Attempt<Flow> {
@@ -273,7 +284,11 @@ impl<'l, 'g> Machine<'l, 'g> {
                 },
             };
             let kept = match mode {
-                Mode::Plain => Kept::Storage(self.storages.hold(storage)),
+                Mode::Plain => {
+                    let history = if let Saved::Input(i) = saved { self.history(program, op.inputs[i], scope) } else { NO_HISTORY };
+                    let storage = self.storages.hold(storage);
+                    if history == NO_HISTORY { Kept::Storage(storage) } else { Kept::Written(storage, history) }
+                }
                 Mode::Region(frame) => Kept::Packed(frame, self.frames.pack(frame)),
                 Mode::Recompute(frame) => {
                     if self.pack_again(frame, storage) == Flow::Stopped {
@@ -296,6 +311,7 @@ impl<'l, 'g> Machine<'l, 'g> {
                 Source::View(i) => self.hold(Variable { storage: input(i).storage, node, output }),
                 Source::InPlace(i) => {
                     let storage = input(i).storage;
+                    self.rewrite(program, op.inputs[i], node, scope);
                     let node = self.after_writing(program, op.inputs[i], node, scope);
                     self.hold(Variable { storage, node, output })
                 }
@@ -317,6 +333,7 @@ impl<'l, 'g> Machine<'l, 'g> {
             (None, _) => Kind::Operator,
         };
         let on_view = view.and(written);
+        let folded = (op.folds && op.needs[0]).then(|| self.graph.add(id, Kind::Fold, 1));
         let node = self.graph.add(id, kind, op.outputs.len());
         for (i, (&value, &needed)) in op.inputs.iter().zip(&op.needs).enumerate() {
             let edge = if !needed {
@@ -327,9 +344,41 @@ impl<'l, 'g> Machine<'l, 'g> {
                 let variable = self.variable(scope, value);
                 Edge::Node(variable.node, variable.output)
             };
-            self.graph.connect(node, if on_view == Some(i) { self.graph.base_of(edge) } else { edge });
+            let edge = if on_view == Some(i) { self.graph.base_of(edge) } else { edge };
+            match folded {
+                Some(fold) if i == 0 => {
+                    self.graph.connect(fold, edge);
+                    self.graph.connect(node, Edge::Node(fold, 0));
+                }
+                _ => self.graph.connect(node, edge),
+            }
         }
         node
+    }
+
+    /// The history of a value, held once more, where something writes into its storage.
+    fn history(&mut self, program: &Compiled<'_>, value: ValueId, scope: &mut Scope) -> HistoryId {
+        let Some(first) = program.written(value) else { return NO_HISTORY };
+        let known = scope.histories.iter().find(|(v, _)| *v == first).and_then(|(_, h)| self.graph.histories.alive(*h));
+        if let Some(known) = known {
+            return self.graph.histories.hold(known);
+        }
+        let node = self.graph.hold(self.variable(scope, value).node);
+        let made = self.graph.histories.add(node);
+        scope.histories.retain(|(v, _)| *v != first);
+        scope.histories.push((first, made));
+        made.id()
+    }
+
+    /// Tells whoever kept a tensor that `writer` has written into it.
+    fn rewrite(&mut self, program: &Compiled<'_>, written: ValueId, writer: NodeId, scope: &Scope) {
+        let Some(first) = program.written(written) else { return };
+        let known = scope.histories.iter().find(|(v, _)| *v == first).and_then(|(_, h)| self.graph.histories.alive(*h));
+        if let Some(history) = known {
+            let writer = self.graph.hold(writer);
+            let old = self.graph.histories.rewrite(history, writer);
+            self.graph.release(old, &mut self.storages, &mut self.frames);
+        }
     }
 
     /// The node of a tensor that `writer` has written into. For a view that is a node of its own, made anew, which leads to the

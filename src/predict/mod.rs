@@ -11,6 +11,7 @@ pub mod listener;
 mod backward;
 mod checkpoint;
 mod graph;
+mod history;
 mod machine;
 mod program;
 mod scaler;

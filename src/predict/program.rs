@@ -57,6 +57,8 @@ pub(super) struct Op<'p> {
     pub(super) needs: Vec<bool>,
     /// Whether it becomes a node of the graph.
     pub(super) is_node: bool,
+    /// Whether its first input passes through a view of its own.
+    pub(super) folds: bool,
     pub(super) forward: Vec<Effect>,
     pub(super) results: Vec<Source>,
     backward: RefCell<Option<Rc<Backward>>>,
@@ -112,6 +114,8 @@ pub(super) struct Compiled<'p> {
     pub(super) program: &'p Program,
     /// What each value is a view of, if of anything.
     pub(super) views: Vec<Option<View>>,
+    /// Of each value, the first in its storage; and whether a node writes into that.
+    storages: Vec<(ValueId, bool)>,
 }
 
 impl<'p> Compiled<'p> {
@@ -122,13 +126,29 @@ impl<'p> Compiled<'p> {
             *required = tape && s.kind == StateKind::Parameter;
         }
         let views = vec![None; program.values.len()];
-        let mut c =
-            Compiling { program, cx, views, instructions: Vec::new(), ops: Vec::new(), regions: Vec::new(), open: Vec::new(), requires };
+        let storages = (0..).take(program.values.len()).map(|v| (ValueId(v), false)).collect();
+        let mut c = Compiling {
+            program,
+            cx,
+            views,
+            storages,
+            instructions: Vec::new(),
+            ops: Vec::new(),
+            regions: Vec::new(),
+            open: Vec::new(),
+            requires,
+        };
         let forward = c.body(&program.forward);
         let criterion = program.criterion.as_ref().map(|b| c.body(b));
         let divide = program.divide.as_ref().map(|b| c.body(b));
-        let Compiling { instructions, ops, regions, views, .. } = c;
-        Self { instructions, ops, regions, forward, criterion, divide, program, views }
+        let Compiling { instructions, ops, regions, views, storages, .. } = c;
+        Self { instructions, ops, regions, forward, criterion, divide, program, views, storages }
+    }
+
+    /// The first value in the storage of this one, where a node writes into that.
+    pub(super) fn written(&self, value: ValueId) -> Option<ValueId> {
+        let (first, _) = self.storages[value.0 as usize];
+        self.storages[first.0 as usize].1.then_some(first)
     }
 }
 
@@ -147,6 +167,7 @@ struct Compiling<'p, 'g> {
     /// Whether each value requires a gradient.
     requires: Vec<bool>,
     views: Vec<Option<View>>,
+    storages: Vec<(ValueId, bool)>,
 }
 
 impl<'p> Compiling<'p, '_> {
@@ -205,11 +226,17 @@ impl<'p> Compiling<'p, '_> {
         let is_node = needs.contains(&true) && !results.iter().all(|r| matches!(r, Source::Same(_)));
         for (result, v) in results.iter().zip(outputs) {
             let v = v.0 as usize;
+            if let Source::View(i) | Source::Same(i) | Source::InPlace(i) = *result {
+                let (first, _) = self.storages[inputs[i].0 as usize];
+                self.storages[v].0 = first;
+                self.storages[first.0 as usize].1 |= is_node && matches!(result, Source::InPlace(_));
+            }
             let required = if let Source::Same(i) = *result { needs[i] } else { is_node };
             self.requires[v] = required && self.program.values[v].dtype.is_float();
             self.widen(v..v + 1);
         }
         self.instructions.push(Instruction::Run(OpId::try_from(self.ops.len()).expect("plans hold far fewer operators")));
+        let folds = rule.folds(&metas);
         self.ops.push(Op {
             rule,
             name: rule.name(),
@@ -219,6 +246,7 @@ impl<'p> Compiling<'p, '_> {
             metas,
             needs,
             is_node,
+            folds,
             forward: forward.effects,
             results,
             backward: RefCell::new(None),

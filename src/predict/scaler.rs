@@ -50,7 +50,7 @@ impl Scaler {
         }
         let storage = m.slots.iter_mut().rfind(|s| **s != NONE).map(|s| std::mem::replace(s, NONE)).expect("a product's gradient is new");
         m.end_recipe();
-        m.backward_from(program, loss, Gradient { storage, layout: Layout::clone(layout) })?;
+        m.backward_from(program, loss, Gradient::new(storage, Layout::clone(layout)))?;
         m.storages.release(root);
         m.storages.release(product);
         Ok(())

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use runner::gpu::{self, Gpu};
+use runner::ops::RuleContext;
 use runner::predict::{Happening, Listener};
 use runner::record::{Memory, Status};
 
@@ -29,12 +30,13 @@ pub(crate) fn recorded(path: &Path) -> Rows {
 }
 
 /// The predictor's rows of a case, those of a failure apart.
-pub(crate) fn predicted(path: &Path, gpu: &Gpu) -> Result<(Rows, Option<Memory>), String> {
-    let experiment = runner::experiment::load_with(path, &[], gpu).map_err(|e| e.to_string())?;
+pub(crate) fn predicted<'a>(path: &Path, cx: impl Into<RuleContext<'a>>) -> Result<(Rows, Option<Memory>), String> {
+    let cx = cx.into();
+    let experiment = runner::experiment::load_with(path, &[], cx.gpu).map_err(|e| e.to_string())?;
     let case = &experiment.cases[0];
     let mut failure = None;
     let mut rows = Rows::new();
-    for row in runner::predict::predict(&case.work, gpu, case.allocator.clone()) {
+    for row in runner::predict::predict(&case.work, cx, case.allocator.clone()) {
         match row.status {
             Status::Ok => drop(rows.insert((row.at.step, row.at.micro_step, row.at.phase.name().to_owned()), row.memory)),
             Status::Oom => failure = Some(row.memory),

@@ -1,5 +1,5 @@
 //! Fidelity: recorded PyTorch runs in `tests/fixtures/cases/GPU/NAME`, held against what is predicted and what is measured on the
-//! virtual device, byte for byte, every row.
+//! virtual device, byte for byte, every row. Where a case has a `scratch.toml`, that is what cuDNN asked for there.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,7 +9,9 @@ use runner::device::Device;
 use runner::exec::Exec;
 use runner::gpu::Gpu;
 use runner::model::Work;
+use runner::ops::RuleContext;
 use runner::record::{Measured, MicroStep, Status};
+use runner::scratch::{Recorded, Rules, Scratch};
 use runner::tensor::Memory;
 use runner::train::{Observer, follow, train};
 
@@ -44,10 +46,10 @@ impl Observer for Log {
     fn micro_step(&mut self, _: &MicroStep) {}
 }
 
-fn measured(path: &Path, gpu: &Gpu) -> Rows {
+fn measured(path: &Path, gpu: &Gpu, scratch: Rc<dyn Scratch>) -> Rows {
     let case = runner::experiment::load_with(path, &[], gpu).unwrap().cases.swap_remove(0);
     let allocator = Allocator::new(case.allocator, Box::new(Placement::new(gpu.total_memory)));
-    let exec = Exec::new(gpu.clone(), Device::Virtual, Memory::new(allocator));
+    let exec = Exec::new(gpu.clone(), Device::Virtual, Memory::new(allocator)).with_scratch(scratch);
     let mut log = Log::default();
     match case.work {
         Work::Train(plan) => train(&Rc::from(plan), &exec, &mut log).unwrap(),
@@ -57,10 +59,13 @@ fn measured(path: &Path, gpu: &Gpu) -> Rows {
 }
 
 /// Holds one side against PyTorch over all fixtures and tells of every difference.
-fn hold(side: impl Fn(&Path, &Gpu) -> Rows) {
+fn hold(side: impl Fn(&Path, &Gpu, Rc<dyn Scratch>) -> Rows) {
     let mut off = Vec::new();
     for (gpu, case) in fixtures() {
-        let got = side(&case.join("experiment.toml"), gpu);
+        let recorded_scratch = case.join("scratch.toml");
+        let scratch: Rc<dyn Scratch> =
+            if recorded_scratch.exists() { Rc::new(Recorded::read(&recorded_scratch, gpu).unwrap()) } else { Rc::new(Rules) };
+        let got = side(&case.join("experiment.toml"), gpu, scratch);
         let lines = differences(&recorded(&case.join("probes.csv")), &got, 5);
         if !lines.is_empty() {
             off.push(format!("{} on {}:\n  {}", name(&case), gpu.name, lines.join("\n  ")));
@@ -71,8 +76,8 @@ fn hold(side: impl Fn(&Path, &Gpu) -> Rows) {
 
 #[test]
 fn predicted_rows_are_pytorchs() {
-    hold(|case, gpu| {
-        let (rows, failure) = predicted(case, gpu).unwrap();
+    hold(|case, gpu, scratch| {
+        let (rows, failure) = predicted(case, RuleContext { gpu, scratch: &*scratch }).unwrap();
         assert_eq!(failure, None);
         rows
     });

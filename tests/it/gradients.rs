@@ -50,6 +50,14 @@ fn positive(shape: &[u64], salt: usize) -> Input {
     input
 }
 
+/// No two of them equal, so that a step never changes which is largest.
+fn distinct(shape: &[u64]) -> Input {
+    let mut input = floats(shape, 1);
+    let elements = input.values.len();
+    input.values = (0..elements).map(|i| ((i * 37) % elements) as f64 / 64.0 - 0.5).collect();
+    input
+}
+
 impl Input {
     fn constant(mut self) -> Self {
         self.kind = Kind::Constant;
@@ -110,6 +118,26 @@ fn samples() -> Vec<Sample> {
             inputs[5].shape.clear();
             add(batch_norm::rule::BatchNorm { training, momentum: 0.1, eps: 1e-5 }.into(), &inputs, false);
         }
+    }
+    for (bias, groups, channels, [stride, padding, dilation]) in [
+        (true, 1, 2, [[1, 1], [1, 1], [1, 1]]),
+        (true, 2, 4, [[2, 1], [0, 2], [1, 1]]),
+        (false, 1, 3, [[2, 2], [2, 1], [2, 1]]),
+        (true, 3, 3, [[1, 2], [1, 1], [1, 1]]),
+    ] {
+        let inputs = [floats(&[2, channels, 5, 4], 1), floats(&[6, channels / groups, 3, 2], 2), floats(&[6], 3)];
+        let op = conv2d::rule::Conv2d { stride, padding, dilation, groups, bias };
+        add(op.into(), &inputs[..if bias { 3 } else { 2 }], false);
+    }
+    let plain = conv2d::rule::Conv2d { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1, bias: false };
+    add(plain.into(), &[floats(&[1, 4, 3, 2], 1), floats(&[5, 4, 1, 1], 2)], false);
+    for (kernel, stride, padding) in [([2, 2], [2, 2], [0, 0]), ([3, 2], [2, 1], [1, 1]), ([2, 3], [3, 2], [0, 1])] {
+        let window = window::Window { size: kernel, stride, padding };
+        add(max_pool2d::rule::MaxPool2d { window }.into(), &[distinct(&[2, 2, 5, 4])], false);
+        add(avg_pool2d::rule::AvgPool2d { window }.into(), &[floats(&[2, 2, 5, 4], 1)], false);
+    }
+    for output in [[1, 1], [3, 2], [1, 3], [7, 4]] {
+        add(adaptive_avg_pool2d::rule::AdaptiveAvgPool2d { output }.into(), &[floats(&[2, 2, 5, 4], 1)], false);
     }
     add(sum::rule::Sum { to_f32: false }.into(), &[x()], false);
     add(mean::rule::Mean.into(), &[x()], false);

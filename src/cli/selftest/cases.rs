@@ -3,14 +3,16 @@
 use crate::meta::{DType, Shape};
 use crate::ops::Operator;
 use crate::ops::{
-    add::rule::Add, add_scalar::rule::AddScalar, batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm,
-    causal_mask::rule::CausalMask, contiguous::rule::Contiguous, div_scalar::rule::DivScalar, dropout::rule::Dropout,
-    embedding::rule::Embedding, expand::rule::Expand, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear,
-    log_softmax::rule::LogSoftmax, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
+    adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
+    batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm, causal_mask::rule::CausalMask,
+    contiguous::rule::Contiguous, conv2d::rule::Conv2d, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
+    expand::rule::Expand, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax,
+    max_pool2d::rule::MaxPool2d, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
     mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm,
     rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend, scaled_dot_product_attention::rule::ScaledDotProductAttention,
     select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu, slice::rule::Slice, softmax::rule::Softmax, split::rule::Split,
     square::rule::Square, sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View,
+    window::Window,
 };
 
 use super::codec::TYPES;
@@ -87,6 +89,7 @@ pub(super) fn all() -> Vec<Case> {
     elementwise(&mut cases);
     rows(&mut cases);
     batches(&mut cases);
+    images(&mut cases);
     reductions(&mut cases);
     losses(&mut cases);
     views(&mut cases);
@@ -186,6 +189,31 @@ fn batches(cases: &mut Vec<Case>) {
             cases.push(one(&format!("batch_norm{amp}"), op(true), inputs(true)).only(types));
             cases.push(one(&format!("batch_norm in evaluation{amp}"), op(false), inputs(false)).only(types).forward_only());
         }
+    }
+}
+
+fn images(cases: &mut Vec<Case>) {
+    let pair = |n: u64| [n, n];
+    // By cuDNN: a plain one, a large one, one in groups, windows of one element; and one channel a group.
+    for (shape, out, window, stride, padding, groups) in [
+        (&[3, 3, 9, 8][..], 4, 3, 1, 1, 1),
+        (&[4, 32, 20, 20], 64, 3, 2, 1, 1),
+        (&[2, 8, 11, 7], 12, 3, 1, 0, 4),
+        (&[5, 16, 6, 6], 24, 1, 1, 0, 1),
+        (&[2, 10, 13, 12], 20, 3, 1, 1, 10),
+    ] {
+        let op = |bias| Conv2d { stride: pair(stride), padding: pair(padding), dilation: pair(1), groups, bias };
+        let weight = input(Kind::Trained, &[out, shape[1] / groups, window, window], Values::Uniform(-0.5, 0.5));
+        cases.push(one("conv2d", op(true), vec![x(shape), weight.clone(), x(&[out])]));
+        cases.push(one("conv2d without bias", op(false), vec![x(shape), weight]));
+    }
+    for (kernel, stride, padding) in [(2, 2, 0), (3, 2, 1), (3, 1, 0)] {
+        let window = Window { size: pair(kernel), stride: pair(stride), padding: pair(padding) };
+        cases.push(one("max_pool2d", MaxPool2d { window }, vec![x(&[3, 5, 21, 18])]));
+        cases.push(one("avg_pool2d", AvgPool2d { window }, vec![x(&[3, 5, 21, 18])]).then(Sum { to_f32: false }));
+    }
+    for output in [[1, 1], [7, 7], [3, 5]] {
+        cases.push(one("adaptive_avg_pool2d", AdaptiveAvgPool2d { output }, vec![x(&[3, 5, 14, 12])]));
     }
 }
 

@@ -10,6 +10,48 @@ use super::view::{View, usize_of};
 use crate::device::Operand;
 use crate::meta::{DType, TensorMeta};
 
+/// A type that matrices can be of.
+pub trait Field: Real + ComplexField {}
+
+impl Field for f32 {}
+impl Field for f64 {}
+
+/// A matrix in the program's own memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Factor<'a, R> {
+    elements: &'a [R],
+    sides: (usize, usize),
+    transposed: bool,
+}
+
+impl<'a, R> Factor<'a, R> {
+    /// The first `rows` rows of `columns` elements.
+    pub(crate) fn rows(elements: &'a [R], rows: usize, columns: usize) -> Self {
+        Self { elements: &elements[..rows * columns], sides: (rows, columns), transposed: false }
+    }
+
+    /// The same elements, sides exchanged.
+    pub(crate) fn transposed(self) -> Self {
+        Self { transposed: !self.transposed, ..self }
+    }
+}
+
+impl<'a, R: Field> Factor<'a, R> {
+    fn matrix(self) -> MatRef<'a, R> {
+        let matrix = MatRef::from_row_major_slice(self.elements, self.sides.0, self.sides.1);
+        if self.transposed { matrix.transpose() } else { matrix }
+    }
+}
+
+/// `out = left · right`, or `out += left · right`, rows of `out` one after another; on several threads if `shared` and worth it.
+pub(crate) fn multiply<R: Field>(out: &mut [R], adds: bool, left: Factor<'_, R>, right: Factor<'_, R>, shared: bool) {
+    let (left, right) = (left.matrix(), right.matrix());
+    let work = left.nrows() * left.ncols() * right.ncols();
+    let par = if shared && work >= GRAIN { Par::rayon(0) } else { Par::Seq };
+    let accumulate = if adds { Accum::Add } else { Accum::Replace };
+    matmul(MatMut::from_row_major_slice_mut(out, left.nrows(), right.ncols()), accumulate, left, right, R::ONE, par);
+}
+
 /// Multiplications below which one thread does all.
 const GRAIN: usize = 1 << 18;
 

@@ -21,6 +21,8 @@ pub use backing::HostBacking;
 pub use element::{Encoded, Real};
 pub use lend::Host;
 pub(crate) use map::{computes_in, in_f32, in_f64, map, map_views, with_real};
+pub use matmul::Field;
+pub(crate) use matmul::{Factor, multiply};
 pub use philox::Philox;
 pub(crate) use reduce::sum;
 pub use rows::Row;

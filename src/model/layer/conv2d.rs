@@ -4,7 +4,10 @@ use std::rc::Rc;
 
 use super::window::Window;
 use super::{Check, Layer, LayerKind, Signal};
+use crate::model::Init;
 use crate::model::field::{Field, Kind, Literal, PAIR, PAIR_FROM_ZERO, SIZE, Value, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::conv2d;
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "conv2d",
@@ -33,9 +36,10 @@ pub(super) const KIND: LayerKind = LayerKind {
                 dilation: values.pair("dilation"),
             },
             groups: if let Some(Value::Integer(n)) = values.get("groups") { Some(*n) } else { None },
+            bias: values.bool("bias"),
         })
     },
-    has_operators: false,
+    has_operators: true,
 };
 
 #[derive(Debug)]
@@ -44,6 +48,7 @@ struct Conv2d {
     window: Window,
     /// `None` is one a channel.
     groups: Option<u64>,
+    bias: bool,
 }
 
 impl Layer for Conv2d {
@@ -65,5 +70,18 @@ impl Layer for Conv2d {
         }
         cx.tensor("a weight", &[self.out_channels, channels.div_ceil(groups), self.window.kernel[0], self.window.kernel[1]]);
         self.window.slide("conv2d", input, self.out_channels, cx)
+    }
+
+    /// Under autocast all arguments are cast down. PyTorch draws weight and bias from ±1/√(elements of a window).
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        let channels = cx.meta(input).shape.dims()[1];
+        let groups = self.groups.unwrap_or(channels);
+        let Window { kernel, stride, padding, dilation } = self.window;
+        let of_group = channels / groups;
+        let bound = Init::Uniform(1.0 / ((of_group * kernel[0] * kernel[1]) as f64).sqrt());
+        let weight = cx.parameter("weight", [self.out_channels, of_group, kernel[0], kernel[1]], bound);
+        let bias = self.bias.then(|| cx.parameter("bias", [self.out_channels], bound));
+        let inputs: Vec<Var> = [input, weight].into_iter().chain(bias).collect();
+        cx.run_low(conv2d::rule::Conv2d { stride, padding, dilation, groups, bias: self.bias }, &inputs)
     }
 }

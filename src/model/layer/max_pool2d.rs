@@ -5,6 +5,8 @@ use std::rc::Rc;
 use super::window::Window;
 use super::{Check, Layer, LayerKind, Signal};
 use crate::model::field::{Field, PAIR, PAIR_FROM_ZERO, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::max_pool2d;
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "max_pool2d",
@@ -15,7 +17,7 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::integer("padding", PAIR_FROM_ZERO, 0, "Padding around the input: n or [height, width]."),
     ],
     build: |values: &Values| Rc::new(MaxPool2d { window: Window::pooling(values) }),
-    has_operators: false,
+    has_operators: true,
 };
 
 #[derive(Debug)]
@@ -30,5 +32,9 @@ impl Layer for MaxPool2d {
             return None;
         }
         self.window.slide("max_pool2d", input, input.sample[0], cx)
+    }
+
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        cx.run(max_pool2d::rule::MaxPool2d { window: self.window.pool() }, &[input])
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Check, Signal};
 use crate::model::field::Values;
+use crate::ops::window;
 
 /// A window and its steps, each as [height, width].
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,11 @@ impl Window {
         let kernel = values.pair("kernel_size");
         let stride = if values.has("stride") { values.pair("stride") } else { kernel };
         Self { kernel, stride, padding: values.pair("padding"), dilation: [1, 1] }
+    }
+
+    /// A pooling window as operators take it.
+    pub(super) fn pool(&self) -> window::Window {
+        window::Window { size: self.kernel, stride: self.stride, padding: self.padding }
     }
 
     /// [channels, height, width] after the window has passed, with other channels; after PyTorch's formula

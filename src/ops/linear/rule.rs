@@ -36,6 +36,10 @@ impl OpRule for Linear {
         Ok(vec![TensorMeta::contiguous(x.shape.with_last(out)?, x.dtype)])
     }
 
+    fn folds(&self, inputs: &[TensorMeta]) -> bool {
+        inputs[0].shape.rank() != 2
+    }
+
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let (x, weight) = (&inputs[0], &inputs[1]);
         let mut r = Recipe::new();
