@@ -1,5 +1,6 @@
 //! Scratch without a library: formulas over shapes, each file with its source and how often it is right. Nothing here asks a device.
 
+mod convolution;
 mod recurrent;
 
 use super::{Request, Scratch};
@@ -13,7 +14,7 @@ impl Scratch for Rules {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
         match request {
             Request::Attention(attention) => attention.workspace(),
-            Request::Convolution(_) => 0,
+            Request::Convolution(c) => convolution::bytes(gpu, c),
             Request::Recurrent(r) => recurrent::bytes(gpu, r),
         }
     }

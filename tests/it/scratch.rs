@@ -4,7 +4,7 @@ use std::path::Path;
 
 use runner::gpu::Gpu;
 use runner::meta::DType;
-use runner::scratch::{Buffer, Cell, Recurrent, Request, Rules, Scratch};
+use runner::scratch::{Buffer, Cell, Convolution, Direction, Recurrent, Request, Rules, Scratch};
 
 /// The recordings of one fixture.
 fn recordings(name: &str) -> Vec<csv::StringRecord> {
@@ -60,4 +60,38 @@ fn recurrent_scratch_has_no_bound() {
         training: true,
     };
     assert_eq!(Rules.bytes(gpu, &Request::Recurrent(request)), i64::MAX.unsigned_abs());
+}
+
+/// `convolution.csv`: recordings that the trees were not grown from, an eighth of all.
+#[test]
+fn convolutions_take_cudnns_scratch() {
+    let gpu = Gpu::named("h200").unwrap();
+    let (mut exact, mut foreseen, mut recorded) = ([0; 3], 0, 0);
+    let recordings = recordings("convolution.csv");
+    for r in &recordings {
+        let [n, c, h, w, k, kh, kw, stride, padding, dilation, groups] = std::array::from_fn(|column| number(&r[column + 1]));
+        for (at, direction) in [Direction::Forward, Direction::GradInput, Direction::GradWeight].into_iter().enumerate() {
+            let request = Convolution {
+                direction,
+                dtype: dtype(&r[0]),
+                input: [n, c, h, w],
+                weight: [k, c / groups, kh, kw],
+                stride: [stride; 2],
+                padding: [padding; 2],
+                dilation: [dilation; 2],
+                groups,
+            };
+            let (answer, truth) = (Rules.bytes(gpu, &Request::Convolution(request)), number(&r[at + 12]));
+            exact[at] += u64::from(answer == truth);
+            foreseen += answer;
+            recorded += truth;
+        }
+    }
+    let rows = recordings.len() as u64;
+    let of_100 = |n: u64, of: u64| n as f64 * 100.0 / of as f64;
+    let shares = exact.map(|n| of_100(n, rows));
+    let (all, sum) = (of_100(exact.iter().sum(), 3 * rows), of_100(foreseen, recorded));
+    println!("{rows} convolutions: of 100 workspaces, {all:.1} to the byte ({shares:.1?} by direction); their sum is {sum:.1} of 100");
+    assert!(all >= 85.0, "{all}");
+    assert!((97.0..103.0).contains(&sum), "{sum}");
 }

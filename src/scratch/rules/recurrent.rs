@@ -135,11 +135,10 @@ impl Network {
             return 2 * self.states;
         }
         let block = match (self.batch, self.length) {
-            (32.., 128..) => 8,
-            (0..=2, _) => 32,
-            (3..=8, _) => 16,
-            (9..=16, _) => 8,
-            (17..=64, _) => 4,
+            (0..=1, _) => 32,
+            (2..=8, _) => 16,
+            (9..=16, _) | (_, 128..) => 8,
+            (17..=96, _) => 4,
             _ => 2,
         };
         self.length.min(block * self.layers + block.max(8)) * self.state
@@ -157,12 +156,12 @@ impl Network {
     }
 }
 
-/// PyTorch's choice among cuDNN's algorithms. A hidden size up to 192 persists, but cuDNN has no such kernels for bf16; and so does an f16
+/// PyTorch's choice among cuDNN's algorithms. A hidden size up to 192 persists in f32 and f16, for which cuDNN has such kernels; and so does an f16
 /// LSTM of one layer and direction whose sizes are multiples of 128, with a batch of a multiple of 8 up to 128, on GPUs with
 /// multiprocessors enough.
 fn is_persistent(gpu: &Gpu, r: &Recurrent) -> bool {
     let large = gpu.capability.0 >= 8 && gpu.capability.1 != 6 && gpu.multiprocessors >= 98;
-    let small_hidden = r.hidden <= 192 && r.dtype != DType::BF16;
+    let small_hidden = r.hidden <= 192 && matches!(r.dtype, DType::F32 | DType::F16);
     let one = r.layers == 1 && !r.bidirectional;
     let sizes =
         r.hidden <= 1024 && r.hidden.is_multiple_of(128) && r.input.is_multiple_of(128) && r.batch <= 128 && r.batch.is_multiple_of(8);
