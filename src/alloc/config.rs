@@ -109,6 +109,18 @@ impl AllocatorConfig {
         (self.max_split_size != u64::MAX).then_some(self.max_split_size)
     }
 
+    /// The share of the memory limit above which garbage is collected; 0 where it never is.
+    #[must_use]
+    pub fn garbage_collection_threshold(&self) -> f64 {
+        self.garbage_collection_threshold
+    }
+
+    /// Steps between powers of two to which requests are rounded.
+    #[must_use]
+    pub fn roundup_power2_divisions(&self) -> &Divisions {
+        &self.roundup_power2_divisions
+    }
+
     /// What must be reserved before garbage is collected, in bytes; `None` where it never is: PyTorch collects only under a limit.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
     pub(super) fn garbage_threshold(&self) -> Option<u64> {

@@ -10,23 +10,26 @@
 //! - A freed block merges with its free neighbours. Segments stay until they are given back.
 //!
 //! Reading order: `size`, `config`, `settings`, `backing`, `block`, `free_set`, `pool`, `stats`, `allocator`, `release`,
-//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `summary`, `trace`, `replay`, `recording`.
+//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `summary`, `trace`, `replay`, `recording`, `dump`.
 
 mod allocator;
 mod backing;
 mod block;
 mod config;
+mod dump;
 mod event;
 mod expandable;
 mod failing;
 mod free_set;
 mod oom;
+mod pickle;
 mod placement;
 mod pool;
 mod recorded;
 mod recording;
 mod release;
 mod replay;
+mod rmm;
 mod settings;
 mod size;
 mod snapshot;
@@ -38,14 +41,19 @@ pub use allocator::Allocator;
 pub use backing::{Backing, BackingError};
 pub use block::Block;
 pub use config::{AllocatorConfig, ConfigError, Divisions};
+pub use dump::{
+    Annotation, Before, Dump, DumpBlock, DumpError, DumpSegment, DumpState, Frame, History, HistoryError, TraceAction, TraceEntry,
+};
 pub use event::{Action, Event, Listener};
 pub use failing::Failing;
 pub use oom::OutOfMemory;
+pub use pickle::{Cause, PickleError};
 pub use placement::Placement;
 pub use pool::PoolKind;
 pub use recorded::{Recorded, RecordedSegment};
 pub use recording::{OtherSegment, RecordingError, StatsTable, events_csv, first_other_segment, recorded_segments};
 pub use replay::{Probe, replay, warm_up};
+pub use rmm::{RMM_HEADER, RmmError, RmmLog};
 pub use snapshot::{BlockInfo, BlockState, Segment, Snapshot};
 pub use stats::{Stat, StatArray, Stats};
 pub use summary::memory_summary;

@@ -1,9 +1,11 @@
 //! Reading PyTorch's settings text, as in `PYTORCH_ALLOC_CONF`: `max_split_size_mb:32,roundup_power2_divisions:[256:1,>:8]`.
 //! Spaces mean nothing; of a key given twice, the last counts. Limits are checked in [`config`](super::config).
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::config::{AllocatorConfig, ConfigError, Divisions};
+use crate::meta::bytes::MIB;
 
 /// Every key, in the order of the documentation.
 pub(super) const KEYS: [&str; 7] = [
@@ -101,6 +103,47 @@ impl AllocatorConfig {
                 Ok(())
             }
         }
+    }
+}
+
+impl fmt::Display for AllocatorConfig {
+    /// The settings in PyTorch's notation, defaults and the memory limit left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let default = Self::default();
+        let mut written = Vec::new();
+        let mut megabytes = |key: &str, value: u64, default: u64| {
+            if value != default {
+                written.push(format!("{key}:{}", value / MIB));
+            }
+        };
+        megabytes("max_split_size_mb", self.max_split_size, default.max_split_size);
+        megabytes("max_non_split_rounding_mb", self.max_non_split_rounding, default.max_non_split_rounding);
+        megabytes("large_segment_size_mb", self.large_segment_size, default.large_segment_size);
+        if self.roundup_power2_divisions != default.roundup_power2_divisions {
+            written.push(format!("{DIVISIONS}:{}", self.roundup_power2_divisions));
+        }
+        if self.garbage_collection_threshold > 0.0 {
+            written.push(format!("garbage_collection_threshold:{}", self.garbage_collection_threshold));
+        }
+        if self.expandable_segments {
+            written.push("expandable_segments:True".to_owned());
+        }
+        if self.per_process_memory_fraction < 1.0 {
+            written.push(format!("per_process_memory_fraction:{}", self.per_process_memory_fraction));
+        }
+        f.write_str(&written.join(","))
+    }
+}
+
+impl fmt::Display for Divisions {
+    /// `4`, or an entry for every interval.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = self.steps();
+        if steps.iter().all(|&s| s == steps[0]) && steps[0] > 0 {
+            return write!(f, "{}", steps[0]);
+        }
+        let entries: Vec<String> = steps.iter().enumerate().map(|(i, s)| format!("{}:{s}", 1u64 << i)).collect();
+        write!(f, "[{}]", entries.join(","))
     }
 }
 

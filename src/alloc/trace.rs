@@ -63,8 +63,7 @@ impl Trace {
         let mut ops = Vec::new();
         // Of every live id, its slot and the line it was allocated on.
         let mut live: HashMap<u64, (u32, u64)> = HashMap::new();
-        let mut slots = 0;
-        let mut vacant = Vec::new();
+        let mut slots = Slots::default();
         for (line, text) in lines {
             let mut fields = text.split(',');
             let op = fields.next().unwrap_or("");
@@ -75,10 +74,7 @@ impl Trace {
             ops.push(match op {
                 "alloc" => {
                     let (id, bytes) = (number("an id")?, number("a number of bytes")?);
-                    let slot = vacant.pop().unwrap_or_else(|| {
-                        slots += 1;
-                        slots - 1
-                    });
+                    let slot = slots.take();
                     if let Some((_, since)) = live.insert(id, (slot, line)) {
                         return Err(TraceError::AllocatedTwice { line, id, since });
                     }
@@ -87,7 +83,7 @@ impl Trace {
                 "free" => {
                     let id = number("an id")?;
                     let (slot, _) = live.remove(&id).ok_or(TraceError::NotAllocated { line, id })?;
-                    vacant.push(slot);
+                    slots.give(slot);
                     Op::Free { slot }
                 }
                 "empty_cache" => Op::EmptyCache,
@@ -95,6 +91,31 @@ impl Trace {
                 op => return Err(TraceError::UnknownOp { line, op: op.to_owned() }),
             });
         }
-        Ok(Self { ops, slots: slots as usize })
+        Ok(Self { ops, slots: slots.most() })
+    }
+}
+
+/// Slots, the last given back the first to be taken again.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    most: u32,
+    vacant: Vec<u32>,
+}
+
+impl Slots {
+    pub(super) fn take(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.most = self.most.checked_add(1).expect("fewer than 2^32 blocks exist at once");
+            self.most - 1
+        })
+    }
+
+    pub(super) fn give(&mut self, slot: u32) {
+        self.vacant.push(slot);
+    }
+
+    /// How many are in use at once, at most.
+    pub(super) fn most(&self) -> usize {
+        self.most as usize
     }
 }

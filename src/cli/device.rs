@@ -58,6 +58,11 @@ impl Place {
         }
     }
 
+    /// Nothing that computes, with memory without end: whatever is asked for can be had.
+    pub(super) fn boundless(gpu: &'static Gpu, scratch: Rc<dyn Scratch>) -> Self {
+        Self { kind: Kind::Virtual, gpu: Gpu { total_memory: 1 << 46, ..gpu.clone() }, scratch: Rc::new(Asked::new(scratch)) }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Cuda(_) => "cuda",

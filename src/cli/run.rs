@@ -21,7 +21,7 @@ use super::args::{DeviceName, Files};
 use super::device::Place;
 use super::exit::{Exit, Failure};
 use super::inputs::Outputs;
-use super::{console, load, machine, record};
+use super::{console, dump, load, machine, record};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -33,6 +33,10 @@ pub(super) struct Args {
     /// The folder that the files are written to
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
+    /// Write a memory snapshot as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz: how memory lies at the end, and all
+    /// that happened
+    #[arg(long, value_name = "FILE.pickle")]
+    snapshot: Option<PathBuf>,
     /// Print no table and no progress
     #[arg(long, short)]
     quiet: bool,
@@ -42,6 +46,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
     let runs: Vec<Run> = load::load(&args.files, place.gpu())?.into_iter().map(|e| Run::foresee(e, place.rules())).collect();
+    if args.snapshot.is_some() && runs.iter().map(|r| r.experiment.cases.len()).sum::<usize>() != 1 {
+        return Err(Failure::usage("--snapshot writes one file, so it takes one experiment of one case"));
+    }
     if place.is_host() {
         refuse_what_does_not_fit(&runs)?;
     }
@@ -82,7 +89,11 @@ impl Run {
             let labels = load::labels(&case);
             let mut heard = Heard { rows: Vec::with_capacity(predicted.len()), micro_steps: Vec::new(), progress: &progress };
             let outfit = Outfit { feed: case.feed.as_ref() };
-            let (_, ended) = record::run(place, &case, &outfit, false, &mut heard)?;
+            let (recorder, ended) = record::run(place, &case, &outfit, args.snapshot.is_some(), &mut heard)?;
+            if let Some(path) = &args.snapshot {
+                let snapshot = dump::of_run(&recorder, &case, &name).to_pickle();
+                files::write_whole(path, &snapshot).map_err(|e| Failure::new(Exit::Failed, e))?;
+            }
             // A case that stopped has no rows but those it came to.
             let foreseen = if ended.stopped.is_some() { &predicted[..heard.rows.len().min(predicted.len())] } else { predicted };
             reports.push(CaseReport { labels, rows: join(&heard.rows, foreseen) });

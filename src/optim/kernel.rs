@@ -121,8 +121,30 @@ pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
     Ok(counter)
 }
 
-/// A temporary for each tensor, all alive together: what a `_foreach_` function returns.
-pub(super) fn temporaries<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Vec<Tensor>> {
+/// What a `_foreach_` function returns: a list of temporaries, all alive together. A Python list drops its last item first.
+#[derive(Debug, Default)]
+pub(super) struct Temporaries(Vec<Tensor>);
+
+impl std::ops::Deref for Temporaries {
+    type Target = [Tensor];
+
+    fn deref(&self) -> &[Tensor] {
+        &self.0
+    }
+}
+
+impl Drop for Temporaries {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+/// A temporary for each tensor.
+pub(super) fn temporaries<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Temporaries> {
     about(exec, About::Nothing);
-    like.into_iter().map(|t| exec.empty_like(t)).collect()
+    let mut list = Temporaries::default();
+    for tensor in like {
+        list.0.push(exec.empty_like(tensor)?);
+    }
+    Ok(list)
 }

@@ -1,7 +1,7 @@
 //! What was running when something happened to memory: what a history's frames name. It changes no figure.
 
 /// An operator at work, and what for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Running {
     /// Its name, or a word for what is none.
     pub operator: &'static str,
@@ -14,7 +14,7 @@ pub struct Running {
 }
 
 /// Which way an operator runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pass {
     /// Forward: for the first time, or again for a checkpoint.
     #[default]
@@ -24,7 +24,7 @@ pub enum Pass {
 }
 
 /// A tensor of the model.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum About {
     /// None in particular.
     #[default]

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
+use crate::optim::kernel::{self, Scaling, Temporaries, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Implementation, Sgd};
 use crate::tensor::Tensor;
 
@@ -62,7 +62,8 @@ impl Stepper {
     }
 
     fn foreach(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
-        let decayed = if self.decays() { temporaries(exec, trained.iter().filter_map(|t| t.grad.as_ref()))? } else { Vec::new() };
+        let decayed =
+            if self.decays() { temporaries(exec, trained.iter().filter_map(|t| t.grad.as_ref()))? } else { Temporaries::default() };
         if self.has_momentum() {
             self.create_buffers(exec, trained)?;
         }

@@ -45,6 +45,20 @@ fn a_share_of_all_memory_is_a_limit() {
 }
 
 #[test]
+fn settings_are_spelled_as_they_are_read() {
+    for text in [
+        "",
+        "max_split_size_mb:32",
+        "max_split_size_mb:64,max_non_split_rounding_mb:40,large_segment_size_mb:24,roundup_power2_divisions:4,\
+         garbage_collection_threshold:0.6,expandable_segments:True,per_process_memory_fraction:0.5",
+    ] {
+        assert_eq!(text.parse::<AllocatorConfig>().unwrap().to_string(), text);
+    }
+    let listed: AllocatorConfig = "roundup_power2_divisions:[256:1,512:2,>:8]".parse().unwrap();
+    assert_eq!(listed.to_string().parse::<AllocatorConfig>().unwrap(), listed);
+}
+
+#[test]
 fn divisions_fill_intervals_as_pytorch_does() {
     let steps = |text: &str| *text.parse::<Divisions>().unwrap().steps();
     assert_eq!(steps("4"), [4; 16]);

@@ -1,8 +1,10 @@
 //! The allocator, against PyTorch's own recordings and against its invariants.
 
 mod command;
+mod comparing;
 mod config;
 mod placement;
 mod properties;
 mod replays;
+mod snapshots;
 mod traces;
