@@ -57,4 +57,4 @@ pub use rmm::{RMM_HEADER, RmmError, RmmLog};
 pub use snapshot::{BlockInfo, BlockState, Segment, Snapshot};
 pub use stats::{Stat, StatArray, Stats};
 pub use summary::memory_summary;
-pub use trace::{Op, Trace, TraceError};
+pub use trace::{Op, TRACE_HEADER, Trace, TraceError};

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+/// The first line of every trace.
+pub const TRACE_HEADER: &str = "op,id,bytes";
+
 /// A sequence of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
@@ -57,7 +60,7 @@ impl Trace {
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut lines = (1..).zip(text.lines());
         match lines.next() {
-            Some((_, "op,id,bytes")) => {}
+            Some((_, TRACE_HEADER)) => {}
             other => return Err(TraceError::Header { found: other.map_or("", |(_, found)| found).to_owned() }),
         }
         let mut ops = Vec::new();

@@ -33,7 +33,7 @@ pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure>
 }
 
 /// Puts a case under other allocator settings than its file's. Its memory limit stays.
-fn under(settings: &Settings, case: &mut experiment::Case) {
+pub(super) fn under(settings: &Settings, case: &mut experiment::Case) {
     let limit = std::mem::replace(&mut case.allocator, settings.config.clone()).memory_limit;
     case.allocator.memory_limit = limit;
     let mut table = toml::Table::new();

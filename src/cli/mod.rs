@@ -22,5 +22,6 @@ mod run;
 mod schema;
 mod selftest;
 mod summary;
+mod timeline;
 
 pub use entry::main;

@@ -1,38 +1,49 @@
-//! `runner plot`: a results file as a picture.
+//! `runner plot`: a results file as a picture, or a history as a page of memory over events.
 //!
 //! The page needs no network and no other file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use crate::gpu::{CATALOGUE, Gpu};
+use crate::alloc::{AllocatorConfig, Dump, TRACE_HEADER};
+use crate::gpu::{CATALOGUE, DEFAULT, Gpu};
 use crate::report::files::write_whole;
-use crate::report::plot::Plot;
+use crate::report::plot::{Plot, memory};
 use crate::report::plot::sweep::{Limit, Limits};
 use crate::report::read;
 use crate::report::source::stem;
+use crate::scratch::Rules;
+use crate::train::Outfit;
 
-use super::args::gpu_named;
-use super::console;
+use super::args::{DeviceName, Settings, gpu_named};
+use super::device::Place;
 use super::exit::{Exit, Failure};
+use super::names::Names;
+use super::record::{self, Nobody};
+use super::replay::{self, Content};
+use super::{console, load, timeline};
 
 const EXAMPLES: &str = "\
 Examples:
   runner plot results/adamw.csv                              writes results/adamw.html
   runner plot results/adamw.csv --svg -o adamw.svg           the picture alone
   runner plot results/sweep.csv --gpu rtx3090 --gpu t4       with these GPUs' memory as lines
+  runner plot snapshot.pickle                                 memory over events, and how it lies at any of them
+  runner plot trace.csv --allocator max_split_size_mb:32      a trace under these settings
+  runner plot experiments/adamw.toml                          a run on the virtual device, every tensor by name
 
 One case is drawn over its phases, a sweep along its axis with most values. Without --gpu a sweep shows the GPUs of
 the catalogue whose memory lies among its figures.";
 
-/// Draw a results file as a page or an SVG
+/// Draw a results file, or a history of allocations, as a page
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The results
-    #[arg(value_name = "RESULTS.csv")]
+    /// The results; or a PyTorch memory snapshot, a trace, a log of RMM's or an experiment, as `runner replay` takes them
+    #[arg(value_name = "FILE")]
     results: PathBuf,
-    /// Where to write, - for stdout [default: beside the results]
+    /// Where to write, - for stdout [default: beside the results; of an experiment in this folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the picture alone, as SVG
@@ -44,10 +55,22 @@ pub(super) struct Args {
     /// Draw a sweep along this axis, as in train.batch_size
     #[arg(long, value_name = "KEY")]
     axis: Option<String>,
+    /// Of a trace, a log or an experiment: the allocator's settings in PyTorch's notation
+    #[arg(long, value_name = "SETTINGS")]
+    allocator: Option<Settings>,
+    /// Of a snapshot of several GPUs, the one to draw
+    #[arg(long, value_name = "N")]
+    device_number: Option<usize>,
+    /// Of an experiment, a key to override, as in `train.batch_size=8`
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
 }
 
 /// Draws, writes, and says where.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(page) = history(args)? {
+        return write(args, &page);
+    }
     let results = read::read(&args.results).map_err(Failure::usage)?;
     if results.cases.is_empty() {
         return Err(Failure::usage(format!("{}: there is no row to draw", args.results.display())));
@@ -58,9 +81,58 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let name = stem(&args.results);
     let plot = Plot { name: &name, results: &results, limits: Limits { all, asked }, axis: args.axis.as_deref() };
     let text = if args.svg { plot.svg() } else { plot.html() }.map_err(Failure::usage)?;
-    let output = args.output.clone().unwrap_or_else(|| args.results.with_extension(if args.svg { "svg" } else { "html" }));
+    write(args, &text)
+}
+
+/// The page of a history; `None` where the file holds results.
+fn history(args: &Args) -> Result<Option<String>, Failure> {
+    let path = &args.results;
+    let gpu = args.gpu.first().copied().unwrap_or(Gpu::named(DEFAULT).expect("the default GPU is in the catalogue"));
+    let total = gpu.total_memory;
+    let name = stem(path);
+    let content = replay::content(path)?;
+    let (timeline, about) = match &content {
+        Content::Trace(text) if !text.starts_with(TRACE_HEADER) => return Ok(None),
+        Content::Pickle(bytes) => {
+            let dump = Dump::from_pickle(bytes).map_err(|e| replay::of_file(path, e))?;
+            let device = replay::device_of(&dump, args.device_number).map_err(|e| replay::of_file(path, e))?;
+            (timeline::of_dump(&dump, device, total).map_err(|e| replay::of_file(path, e))?, format!("snapshot, device {device}"))
+        }
+        Content::Trace(_) | Content::Rmm(_) => {
+            let source = replay::read(path, &args.set, gpu, None)?;
+            let config = args.allocator.as_ref().map_or(&source.own, |s| &s.config);
+            (timeline::of_replay(&source, config, total), settings_in_words(config))
+        }
+        Content::Experiment => {
+            let mut case = replay::one_case(path, &args.set, gpu)?;
+            if let Some(settings) = &args.allocator {
+                load::under(settings, &mut case);
+            }
+            let place = Place::choose(DeviceName::Virtual, gpu, Rc::new(Rules))?;
+            let (recorder, _) = record::run(&place, &case, &Outfit { feed: case.feed.as_ref() }, true, &mut Nobody)?;
+            (timeline::of_run(&recorder, &Names::of(&case.work)), format!("{}, {}", place.describe(), settings_in_words(&case.allocator)))
+        }
+    };
+    if args.svg || args.axis.is_some() {
+        return Err(Failure::usage("--svg and --axis are for results; a history is drawn as a page"));
+    }
+    let about = format!("{about} · {} events", timeline.moments.len());
+    Ok(Some(memory::html(&name, &about, &timeline)))
+}
+
+fn settings_in_words(config: &AllocatorConfig) -> String {
+    let settings = config.to_string();
+    if settings.is_empty() { "PyTorch's default allocator settings".to_owned() } else { format!("allocator {settings}") }
+}
+
+/// Writes what was drawn and says where.
+fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
+    let beside = args.results.with_extension(if args.svg { "svg" } else { "html" });
+    let is_experiment = args.results.extension().is_some_and(|e| e == "toml");
+    let default = || if is_experiment { beside.file_name().map_or(beside.clone(), PathBuf::from) } else { beside.clone() };
+    let output = args.output.clone().unwrap_or_else(default);
     if output == Path::new("-") {
-        console::print(&text)?;
+        console::print(text)?;
         return Ok(Exit::Done);
     }
     if same_file(&output, &args.results) {

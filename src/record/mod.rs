@@ -6,6 +6,7 @@ pub mod micro_step;
 pub mod phase;
 pub mod row;
 pub mod running;
+pub mod timeline;
 
 pub use category::{Categories, Category};
 pub use device_memory::DeviceMemory;
@@ -13,3 +14,4 @@ pub use micro_step::{MicroStep, StepTimes};
 pub use phase::Phase;
 pub use row::{At, Measured, Memory, Predicted, Status};
 pub use running::{About, Pass, Running};
+pub use timeline::{Change, Moment, Timeline};

@@ -5,3 +5,4 @@ mod compare;
 mod source;
 
 pub(super) use command::{Args, run};
+pub(super) use source::{Content, Source, content, device_of, of_file, one_case, read, stack_names};

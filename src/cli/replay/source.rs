@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::alloc::{AllocatorConfig, Dump, Op, RMM_HEADER, RmmLog, Trace};
-use crate::experiment;
+use crate::experiment::{self, Case};
 use crate::gpu::Gpu;
 use crate::measure::Entry;
 use crate::record::Category;
@@ -23,30 +23,30 @@ use super::super::record::{self, Nobody};
 const MOST_BYTES: u64 = 4 << 30;
 
 /// A history, ready to be replayed.
-pub(super) struct Source {
-    pub(super) trace: Trace,
+pub(in super::super) struct Source {
+    pub(in super::super) trace: Trace,
     /// Of each operation that allocates what it is for: an index into `names`, and its role.
-    pub(super) labels: Vec<Label>,
-    pub(super) names: Vec<String>,
+    pub(in super::super) labels: Vec<Label>,
+    pub(in super::super) names: Vec<String>,
     /// What it ran under, where the source says so.
-    pub(super) own: AllocatorConfig,
+    pub(in super::super) own: AllocatorConfig,
     /// The line of the source that an operation is on, counted from 1, where it has lines.
-    pub(super) line: fn(usize) -> Option<usize>,
+    pub(in super::super) line: fn(usize) -> Option<usize>,
     /// Whether a small request came and went before it began, as before every recording of that kind.
-    pub(super) warmed_up: bool,
+    pub(in super::super) warmed_up: bool,
     /// What a person should know of it.
-    pub(super) notes: Vec<String>,
+    pub(in super::super) notes: Vec<String>,
 }
 
 /// What an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Label {
-    pub(super) name: u32,
-    pub(super) category: Option<Category>,
+pub(in super::super) struct Label {
+    pub(in super::super) name: u32,
+    pub(in super::super) category: Option<Category>,
 }
 
 /// What a file is.
-pub(super) enum Content {
+pub(in super::super) enum Content {
     Pickle(Vec<u8>),
     Trace(String),
     Rmm(String),
@@ -57,7 +57,7 @@ pub(super) enum Content {
 ///
 /// # Errors
 /// It cannot be read, or is none of them.
-pub(super) fn content(path: &Path) -> Result<Content, Failure> {
+pub(in super::super) fn content(path: &Path) -> Result<Content, Failure> {
     if path.extension().is_some_and(|e| e == "toml") {
         return Ok(Content::Experiment);
     }
@@ -78,7 +78,7 @@ pub(super) fn content(path: &Path) -> Result<Content, Failure> {
 ///
 /// # Errors
 /// The file has a mistake, or an experiment several cases.
-pub(super) fn read(path: &Path, set: &[String], gpu: &'static Gpu, device: Option<usize>) -> Result<Source, Failure> {
+pub(in super::super) fn read(path: &Path, set: &[String], gpu: &'static Gpu, device: Option<usize>) -> Result<Source, Failure> {
     match content(path)? {
         Content::Pickle(bytes) => {
             let dump = Dump::from_pickle(&bytes).map_err(|e| of_file(path, e))?;
@@ -100,7 +100,7 @@ pub(super) fn read(path: &Path, set: &[String], gpu: &'static Gpu, device: Optio
 ///
 /// # Errors
 /// There are several, and none was asked for.
-pub(super) fn device_of(dump: &Dump, asked: Option<usize>) -> Result<usize, String> {
+pub(in super::super) fn device_of(dump: &Dump, asked: Option<usize>) -> Result<usize, String> {
     match (asked, &dump.devices()[..]) {
         (Some(device), _) => Ok(device),
         (None, []) => Ok(0),
@@ -113,7 +113,7 @@ pub(super) fn device_of(dump: &Dump, asked: Option<usize>) -> Result<usize, Stri
 }
 
 /// What a stack is called: its innermost frame outside of PyTorch, or else its innermost.
-pub(super) fn stack_names(dump: &Dump) -> Vec<String> {
+pub(in super::super) fn stack_names(dump: &Dump) -> Vec<String> {
     let own = |frame: &&crate::alloc::Frame| !["/torch/", "torch/", "??"].iter().any(|p| frame.filename.contains(p)) && frame.line > 0;
     let name = |stack: &Vec<crate::alloc::Frame>| {
         // Frames of this program's own snapshots have no lines: the operator comes first there.
@@ -166,17 +166,24 @@ fn streams(streams: usize) -> Vec<String> {
     if streams > 1 { vec![note()] } else { Vec::new() }
 }
 
+/// The one case of an experiment.
+///
+/// # Errors
+/// The file has mistakes, or several cases.
+pub(in super::super) fn one_case(path: &Path, set: &[String], gpu: &Gpu) -> Result<Case, Failure> {
+    let styled = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let mut cases = experiment::load_with(path, set, gpu).map_err(|mistakes| Failure::usage(mistakes.render(styled)))?.cases;
+    if cases.len() != 1 {
+        let keys: Vec<&str> = cases.iter().map(|c| c.key.as_str()).collect();
+        let message = format!("one case is taken, and there are {}; choose one with --set:\n  {}", keys.len(), keys.join("\n  "));
+        return Err(of_file(path, message));
+    }
+    Ok(cases.swap_remove(0))
+}
+
 /// Runs an experiment on a device that is never full, and takes down what it asks for.
 fn run(path: &Path, set: &[String], gpu: &'static Gpu) -> Result<Source, Failure> {
-    let styled = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let experiment = experiment::load_with(path, set, gpu).map_err(|mistakes| Failure::usage(mistakes.render(styled)))?;
-    let [case] = &experiment.cases[..] else {
-        let keys: Vec<&str> = experiment.cases.iter().map(|c| c.key.as_str()).collect();
-        return Err(of_file(
-            path,
-            format_args!("one case is replayed, and there are {}; choose one with --set:\n  {}", keys.len(), keys.join("\n  ")),
-        ));
-    };
+    let case = one_case(path, set, gpu)?;
     let mut unlimited = case.clone();
     unlimited.allocator = AllocatorConfig::default();
     let (recorder, _) =
@@ -249,6 +256,6 @@ impl Requests {
     }
 }
 
-pub(super) fn of_file(path: &Path, what: impl std::fmt::Display) -> Failure {
+pub(in super::super) fn of_file(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::usage(format_args!("{}: {what}", path.display()))
 }

@@ -3,6 +3,7 @@
 pub mod cases;
 pub mod chart;
 pub mod curves;
+pub mod memory;
 pub mod page;
 pub mod palette;
 pub mod phases;

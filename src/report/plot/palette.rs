@@ -68,6 +68,13 @@ pub const STACK: [Category; 8] = [
     Category::Other,
 ];
 
+/// A category's colour in light and in dark.
+#[must_use]
+pub fn of_category(category: Category) -> (&'static str, &'static str) {
+    let rule = RULES.iter().find(|(selector, ..)| selector.strip_prefix(".c-") == Some(category.name()));
+    rule.map(|(_, _, light, dark)| (*light, *dark)).expect("every category has a colour")
+}
+
 /// What holds in either scheme.
 const SHAPES: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;stroke:none}

@@ -56,7 +56,7 @@ fn an_experiment_replays_as_it_runs() {
     assert_eq!(s.run(&["replay", toml]).exits(0).stdout, ran);
     s.run(&["replay", toml, "--set", "train.batch_size=1,2"])
         .exits(2)
-        .complains(&["one case is replayed, and there are 2", "train.batch_size=2"]);
+        .complains(&["one case is taken, and there are 2", "train.batch_size=2"]);
     let tight = s.run(&["replay", toml, "--memory-limit", "60000000"]).exits(0);
     tight.complains(&["(output, relu of layer 3.relu): CUDA out of memory. Tried to allocate 2.00 MiB."]);
 }
