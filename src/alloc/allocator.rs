@@ -160,7 +160,7 @@ impl Allocator {
     fn take_cached(&mut self, kind: PoolKind, size: u64) -> Option<Index> {
         let collecting = self.garbage_threshold.is_some();
         let (expandable, max_split) = (self.config.expandable_segments, self.config.max_split_size);
-        let max_rounding = self.config.max_non_split_rounding;
+        let max_rounding = self.config.max_non_split_rounding();
         let (pool, nodes) = self.pool(kind);
         pool.searches += u64::from(collecting);
         let mut place = pool.free.best_fit(nodes, size)?;

@@ -8,7 +8,8 @@ use crate::meta::bytes::MIB;
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocatorConfig {
     pub(super) max_split_size: u64,
-    pub(super) max_non_split_rounding: u64,
+    /// `None` is as much as a large segment.
+    max_non_split_rounding: Option<u64>,
     pub(super) garbage_collection_threshold: f64,
     pub(super) roundup_power2_divisions: Divisions,
     pub(super) large_segment_size: u64,
@@ -23,7 +24,7 @@ impl Default for AllocatorConfig {
     fn default() -> Self {
         Self {
             max_split_size: u64::MAX,
-            max_non_split_rounding: LARGE_SEGMENT,
+            max_non_split_rounding: None,
             garbage_collection_threshold: 0.0,
             roundup_power2_divisions: Divisions::default(),
             large_segment_size: LARGE_SEGMENT,
@@ -38,27 +39,35 @@ impl AllocatorConfig {
     /// Blocks of this many MiB and more are never split.
     ///
     /// # Errors
-    /// [`ConfigError::TooSmall`] below 20.
+    /// [`ConfigError::TooSmall`] below a large segment.
     pub fn set_max_split_size_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
-        self.max_split_size = mebibytes("max_split_size_mb", mb, LARGE_SEGMENT / MIB)?;
+        self.max_split_size = mebibytes("max_split_size_mb", mb, self.large_segment_size / MIB)?;
         Ok(())
     }
 
     /// How much larger than the request, in MiB, a block that may not be split can be and still be taken.
     ///
     /// # Errors
-    /// [`ConfigError::TooSmall`] below 20.
+    /// [`ConfigError::TooSmall`] below a large segment.
     pub fn set_max_non_split_rounding_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
-        self.max_non_split_rounding = mebibytes("max_non_split_rounding_mb", mb, LARGE_SEGMENT / MIB)?;
+        self.max_non_split_rounding = Some(mebibytes("max_non_split_rounding_mb", mb, self.large_segment_size / MIB)?);
         Ok(())
     }
 
-    /// The segment, in MiB, that blocks between 1 MiB and 10 MiB share.
+    /// The same in bytes: a large segment, unless it was set.
+    pub(super) fn max_non_split_rounding(&self) -> u64 {
+        self.max_non_split_rounding.unwrap_or(self.large_segment_size)
+    }
+
+    /// The segment, in MiB, that blocks between 1 MiB and 10 MiB share. Other sizes are measured by it, so it is set before them.
     ///
     /// # Errors
-    /// [`ConfigError::TooSmall`] below 11.
+    /// [`ConfigError::TooSmall`] below 11, and where another size was set to less.
     pub fn set_large_segment_size_mb(&mut self, mb: u64) -> Result<(), ConfigError> {
-        self.large_segment_size = mebibytes("large_segment_size_mb", mb, MIN_LARGE_ALLOC / MIB + 1)?;
+        let size = mebibytes("large_segment_size_mb", mb, MIN_LARGE_ALLOC / MIB + 1)?;
+        mebibytes("max_split_size_mb", self.max_split_size / MIB, size / MIB)?;
+        mebibytes("max_non_split_rounding_mb", self.max_non_split_rounding.unwrap_or(size) / MIB, size / MIB)?;
+        self.large_segment_size = size;
         Ok(())
     }
 

@@ -47,11 +47,17 @@ impl FromStr for AllocatorConfig {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let mut config = Self::default();
+        // Sizes that must not be less than the large segment, which may come after them.
+        let (mut split, mut rounding) = (None, None);
         let mut tokens = Tokens::new(text);
         while let Some(key) = tokens.next() {
             if let Some(&key) = KEYS.iter().find(|&&k| k == key) {
                 tokens.expect(':', key)?;
-                config.read(key, &mut tokens)?;
+                match key {
+                    "max_split_size_mb" => split = Some(tokens.number(key)?),
+                    "max_non_split_rounding_mb" => rounding = Some(tokens.number(key)?),
+                    _ => config.read(key, &mut tokens)?,
+                }
             } else if let Some(&(key, kind)) = IGNORED.iter().find(|(k, _)| *k == key) {
                 tokens.expect(':', key)?;
                 kind.check(key, &mut tokens)?;
@@ -62,6 +68,8 @@ impl FromStr for AllocatorConfig {
                 tokens.expect(',', "a value")?;
             }
         }
+        split.map_or(Ok(()), |mb| config.set_max_split_size_mb(mb))?;
+        rounding.map_or(Ok(()), |mb| config.set_max_non_split_rounding_mb(mb))?;
         Ok(config)
     }
 }
@@ -89,8 +97,6 @@ impl Ignored {
 impl AllocatorConfig {
     fn read(&mut self, key: &'static str, tokens: &mut Tokens) -> Result<(), ConfigError> {
         match key {
-            "max_split_size_mb" => self.set_max_split_size_mb(tokens.number(key)?),
-            "max_non_split_rounding_mb" => self.set_max_non_split_rounding_mb(tokens.number(key)?),
             "large_segment_size_mb" => self.set_large_segment_size_mb(tokens.number(key)?),
             "garbage_collection_threshold" => self.set_garbage_collection_threshold(tokens.value(key, "a number between 0 and 1")?),
             "per_process_memory_fraction" => self.set_per_process_memory_fraction(tokens.value(key, "a number between 0 and 1")?),

@@ -101,11 +101,11 @@ fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
             Err(e) => note("settings", Err(ConfigError::to_string(&e))),
         }
     }
-    if let Some(mb) = values.optional_integer("max_split_size_mb") {
-        note("max_split_size_mb", config.set_max_split_size_mb(mb).map_err(|e| e.to_string()));
-    }
     if let Some(mb) = values.optional_integer("large_segment_size_mb") {
         note("large_segment_size_mb", config.set_large_segment_size_mb(mb).map_err(|e| e.to_string()));
+    }
+    if let Some(mb) = values.optional_integer("max_split_size_mb") {
+        note("max_split_size_mb", config.set_max_split_size_mb(mb).map_err(|e| e.to_string()));
     }
     if let Some(mb) = values.optional_integer("max_non_split_rounding_mb") {
         note("max_non_split_rounding_mb", config.set_max_non_split_rounding_mb(mb).map_err(|e| e.to_string()));

@@ -147,9 +147,9 @@ pub const OPTIMIZERS: &[Variant] = &[
 pub const ALLOCATOR: &[Field] = &[
     Field::optional(
         "max_split_size_mb",
-        Kind::Integer { least: 20, most: i64::MAX as u64 },
+        Kind::Integer { least: 11, most: i64::MAX as u64 },
         "unlimited",
-        "Blocks of this many MiB and more are never split.",
+        "Blocks of this many MiB and more are never split; at least large_segment_size_mb.",
     ),
     Field::optional(
         "roundup_power2_divisions",
@@ -172,9 +172,9 @@ pub const ALLOCATOR: &[Field] = &[
     ),
     Field::optional(
         "max_non_split_rounding_mb",
-        Kind::Integer { least: 20, most: i64::MAX as u64 },
-        "20",
-        "How much larger than the request a block that may not be split can be and still be taken.",
+        Kind::Integer { least: 11, most: i64::MAX as u64 },
+        "large_segment_size_mb",
+        "How much larger than the request a block that may not be split can be and still be taken; at least large_segment_size_mb.",
     ),
     Field::optional(
         "memory_limit",

@@ -26,6 +26,23 @@ fn settings_are_read_in_any_order_and_spacing() {
 }
 
 #[test]
+fn a_large_segment_is_what_other_sizes_are_measured_by() {
+    let reserved = |text: &str, first: u64, second: u64| {
+        let mut allocator = Allocator::new(text.parse().unwrap(), Box::new(Placement::new(1 << 30)));
+        let block = allocator.malloc(first << 20).unwrap();
+        allocator.free(block);
+        let block = allocator.malloc(second << 20).unwrap();
+        allocator.free(block);
+        allocator.reserved() >> 20
+    };
+    assert_eq!(reserved("max_split_size_mb:64", 96, 70), 166);
+    assert_eq!(reserved("max_split_size_mb:64", 96, 80), 96);
+    assert_eq!(reserved("max_split_size_mb:64,large_segment_size_mb:40", 96, 70), 96);
+    assert_eq!(reserved("max_split_size_mb:64,large_segment_size_mb:12", 96, 80), 176);
+    assert!("max_split_size_mb:15,large_segment_size_mb:12".parse::<AllocatorConfig>().is_ok());
+}
+
+#[test]
 fn what_reaches_no_figure_is_checked_and_changes_nothing() {
     let text = "backend:native,release_lock_on_cudamalloc:True,pinned_use_cuda_host_register:False,pinned_num_register_threads:8,\
                 pinned_use_background_threads:True,pinned_reserve_segment_size_mb:1,graph_capture_record_stream_reuse:True,";
@@ -73,6 +90,8 @@ fn mistakes_name_pytorchs_limits() {
     for (text, message) in [
         ("max_split_size_mb:19", "max_split_size_mb is 19, but must be at least 20 (MiB)"),
         ("max_non_split_rounding_mb:1", "max_non_split_rounding_mb is 1, but must be at least 20 (MiB)"),
+        ("max_split_size_mb:30,large_segment_size_mb:40", "max_split_size_mb is 30, but must be at least 40 (MiB)"),
+        ("large_segment_size_mb:40,max_non_split_rounding_mb:39", "max_non_split_rounding_mb is 39, but must be at least 40 (MiB)"),
         ("large_segment_size_mb:10", "large_segment_size_mb is 10, but must be at least 11 (MiB)"),
         ("garbage_collection_threshold:1", "garbage_collection_threshold is 1, but must lie between 0 and 1, both excluded"),
         ("garbage_collection_threshold:NaN", "garbage_collection_threshold is NaN, but must lie between 0 and 1, both excluded"),

@@ -187,7 +187,7 @@ fn op() -> impl Strategy<Value = Op> {
 const SETTINGS: [&str; 8] = [
     "",
     "max_split_size_mb:32",
-    "max_split_size_mb:24,max_non_split_rounding_mb:40,large_segment_size_mb:64",
+    "max_split_size_mb:72,max_non_split_rounding_mb:96,large_segment_size_mb:64",
     "garbage_collection_threshold:0.5",
     "garbage_collection_threshold:0.3,max_split_size_mb:64",
     "roundup_power2_divisions:[1:2,16:8,>:4]",
