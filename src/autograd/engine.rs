@@ -28,10 +28,26 @@ pub fn backward(exec: &Exec, tape: &Tape, root: &Variable, grad: &Tensor) -> Res
         let mut ready = Ready::default();
         ready.push(Rc::clone(&root.node));
         while let Some(node) = ready.pop() {
-            run(exec, tape, &node, &mut ready)?;
+            if let Err(e) = run(exec, tape, &node, &mut ready) {
+                forget(tape, &root.node);
+                return Err(e);
+            }
         }
         Ok(())
     })
+}
+
+/// Backward has failed: gradients on their way go nowhere.
+fn forget(tape: &Tape, root: &Rc<Node>) {
+    let pass = tape.passes.get() + 1;
+    tape.passes.set(pass);
+    let mut pending = vec![root];
+    while let Some(node) = pending.pop() {
+        if node.waiting.reached_by.replace(pass) != pass {
+            node.waiting.grads.borrow_mut().fill(None);
+            pending.extend(node.edges.iter().flatten().map(|edge| &edge.node));
+        }
+    }
 }
 
 /// Counts, for every node that can be reached, how many of its consumers can be reached.

@@ -64,6 +64,8 @@ pub struct Tape {
     /// Backward passes begun so far.
     pub(super) passes: Cell<u64>,
     hooks: RefCell<Vec<Hook>>,
+    /// What an exception holds.
+    held: RefCell<Vec<Variable>>,
     /// Histories that operators in place have changed.
     rewritten: RefCell<Vec<Weak<RefCell<Option<Edge>>>>>,
 }
@@ -72,7 +74,14 @@ impl Tape {
     /// A tape, or with `records` false what runs under `no_grad`: nothing requires a gradient.
     #[must_use]
     pub fn new(records: bool) -> Self {
-        Self { records, sequence: Cell::new(0), passes: Cell::new(0), hooks: RefCell::default(), rewritten: RefCell::default() }
+        Self {
+            records,
+            sequence: Cell::new(0),
+            passes: Cell::new(0),
+            hooks: RefCell::default(),
+            held: RefCell::default(),
+            rewritten: RefCell::default(),
+        }
     }
 
     /// Runs an operator.
@@ -182,6 +191,11 @@ impl Tape {
         let packed = self.pack(SavedVariable::Input(input.clone()))?;
         let frame = Rc::new(Frame::new(packed, input.edge(), region(), exec.generator().state()));
         self.hooked(Hook::Hold(frame), work)
+    }
+
+    /// Keeps variables alive as long as the tape: those of a recomputation that ran out of memory.
+    pub fn hold(&self, variables: impl IntoIterator<Item = Variable>) {
+        self.held.borrow_mut().extend(variables);
     }
 
     pub(super) fn hooked<T>(&self, hook: Hook, work: impl FnOnce() -> T) -> T {

@@ -92,7 +92,7 @@ impl Exec {
 fn is_readable(m: &TensorMeta) -> bool {
     let (rows, columns) = (m.shape.dims()[0], m.shape.dims()[1]);
     let (row_step, column_step) = (m.strides[0], m.strides[1]);
-    (row_step == 1 && column_step >= rows.max(1)) || (column_step == 1 && row_step >= columns.max(1))
+    m.is_dense() || (row_step == 1 && column_step >= rows.max(1)) || (column_step == 1 && row_step >= columns.max(1))
 }
 
 fn product_meta(a: &Tensor, b: &Tensor) -> TensorMeta {

@@ -14,10 +14,10 @@ pub fn row(memory: &Memory, at: At) -> Measured {
     Measured { at, memory: figures, categories: memory.categories(), status: Status::Ok }
 }
 
-/// The row of a phase in which memory ran out: what was held at the failure, after cached memory had been given back. By the time that
-/// this is called, what the failing operators held may be gone already.
+/// The row of a phase in which memory ran out: what a script that catches the exception finds, after cached memory had been given back and
+/// the failing operator's own tensors were gone. By the time that this is called the script's may be gone too.
 #[must_use]
 pub fn out_of_memory(memory: &Memory, at: At, error: &OutOfMemory) -> Measured {
-    let figures = Figures { allocated: error.allocated, peak: memory.allocator().peak(), reserved: error.reserved };
+    let figures = Figures { allocated: memory.allocated_at_failure(), peak: memory.allocator().peak(), reserved: error.reserved };
     Measured { at, memory: figures, categories: memory.categories_at_failure(), status: Status::Oom }
 }

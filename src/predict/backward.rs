@@ -54,6 +54,7 @@ impl Machine<'_, '_> {
         let node = self.graph.node(id);
         let (op, kind) = (&program.ops[node.op as usize], node.kind.clone());
         let incoming = std::mem::take(&mut node.incoming);
+        self.passing.extend(incoming.iter().flatten().map(|g| g.storage));
         let handed = match &kind {
             Kind::Operator | Kind::View => self.formulas(program, id, &incoming)?,
             Kind::OnView(base) => self.on_view(program, id, base)?,
@@ -68,6 +69,7 @@ impl Machine<'_, '_> {
                 vec![Some(Handed { gradient: Gradient::view(storage, Layout::new(op.metas[0].like())), same: false })]
             }
         };
+        self.passing.clear();
         incoming.into_iter().flatten().for_each(|g| self.storages.release(g.storage));
         self.graph.release_kept(id, &mut self.storages, &mut self.frames);
         for (i, handed) in handed.into_iter().enumerate() {
@@ -85,10 +87,12 @@ impl Machine<'_, '_> {
     fn formulas(&mut self, program: &Compiled<'_>, id: NodeId, incoming: &[Option<Gradient>]) -> Attempt<Vec<Option<Handed>>> {
         let op = &program.ops[self.graph.node(id).op as usize];
         let mut opened = self.open(program, id)?;
+        self.passing.extend_from_slice(&opened);
         let recipe = op.backward(self.cx, incoming);
         self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
         for &effect in &recipe.effects {
             if effect == Effect::Returned {
+                self.passing.truncate(self.passing.len() - opened.len());
                 opened.drain(..).for_each(|s| self.storages.release(s));
             } else {
                 self.perform(effect, Thread::Backward)?;
@@ -96,6 +100,7 @@ impl Machine<'_, '_> {
         }
         let handed = recipe.gradients.iter().map(|g| self.hand(g, incoming)).collect();
         self.end_recipe();
+        self.passing.truncate(self.passing.len() - opened.len());
         opened.into_iter().for_each(|s| self.storages.release(s));
         Ok(handed)
     }
@@ -107,7 +112,9 @@ impl Machine<'_, '_> {
         self.storages.begin(Pass::Backward, Some(op.layer), "copy_slices", Category::Activations);
         let whole = self.storages.alloc(base.bytes())?;
         let part = Layout::new(op.metas[0].like());
+        self.passing.push(whole);
         let part = Gradient::new(self.storages.alloc(part.bytes())?, part);
+        self.passing.push(part.storage);
         let incoming = [Some(part)];
         let mut handed = self.formulas(program, id, &incoming)?;
         let written = handed[0].replace(Handed { gradient: Gradient::new(whole, base.clone()), same: false });

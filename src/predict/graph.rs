@@ -139,6 +139,11 @@ impl Graph {
         &mut self.nodes[id as usize]
     }
 
+    /// Takes away all gradients that have come in anywhere.
+    pub(super) fn take_incoming(&mut self) -> Vec<Gradient> {
+        self.nodes.iter_mut().flat_map(|node| node.incoming.iter_mut().filter_map(Option::take)).collect()
+    }
+
     /// One more holder, if there is a node.
     pub(super) fn hold(&mut self, id: NodeId) -> NodeId {
         if id != NO_NODE {

@@ -110,6 +110,8 @@ pub(super) struct Machine<'l, 'g> {
     workspaces: [[Id; 2]; 2],
     /// The slots of the running recipe.
     pub(super) slots: Vec<Id>,
+    /// What the running formulas hold besides: gradients that came in, and what was opened for them.
+    pub(super) passing: Vec<Id>,
 }
 
 impl<'l, 'g> Machine<'l, 'g> {
@@ -123,6 +125,7 @@ impl<'l, 'g> Machine<'l, 'g> {
             gradients: Vec::new(),
             workspaces: [[NONE; 2]; 2],
             slots: Vec::new(),
+            passing: Vec::new(),
         }
     }
 
@@ -162,7 +165,12 @@ impl<'l, 'g> Machine<'l, 'g> {
 
     /// Runs a part of a program with a tape, or without one where nothing requires a gradient.
     pub(super) fn forward(&mut self, program: &Compiled<'_>, instructions: Range<usize>, scope: &mut Scope) -> Attempt {
-        self.execute(program, instructions, scope, Mode::Plain, Thread::Main).map(|_| ())
+        let done = self.execute(program, instructions, scope, Mode::Plain, Thread::Main);
+        if done.is_err() {
+            // The exception leaves autocast, which empties its cache.
+            program.program.autocast_cache.iter().for_each(|&cast| self.unbind(cast, scope));
+        }
+        done.map(|_| ())
     }
 
     /// Runs a region again, and before it those around it, so that what it packed can be opened.
@@ -203,17 +211,17 @@ impl<'l, 'g> Machine<'l, 'g> {
         let mut around = Vec::new();
         for &instruction in &program.instructions[instructions] {
             match instruction {
-                Instruction::Run(op) => {
-                    if self.run(program, op, scope, mode, thread)? == Flow::Stopped {
-                        return Ok(Flow::Stopped);
+                Instruction::Run(op) => match self.run(program, op, scope, mode, thread) {
+                    Ok(Flow::Finished) => {}
+                    Ok(Flow::Stopped) => return Ok(Flow::Stopped),
+                    Err(e) => {
+                        self.leave(program, op, scope);
+                        return Err(e);
                     }
-                }
+                },
                 Instruction::Drop(value) => {
                     // What a region that runs again writes in place may be a variable from outside.
-                    if let Some(variable) = scope.bound(value) {
-                        let variable = std::mem::replace(variable, Variable::UNBOUND);
-                        self.release(variable);
-                    }
+                    self.unbind(value, scope);
                 }
                 Instruction::Enter(region) => {
                     let input = program.regions[region as usize].input;
@@ -271,7 +279,12 @@ impl<'l, 'g> Machine<'l, 'g> {
         let node = if records { self.node(program, id, scope) } else { NO_NODE };
         for &effect in &op.forward {
             let Effect::Keep(saved) = effect else {
-                self.perform(effect, thread)?;
+                if let Err(e) = self.perform(effect, thread) {
+                    // Nobody has the node yet.
+                    let node = self.graph.hold(node);
+                    self.graph.release(node, &mut self.storages, &mut self.frames);
+                    return Err(e);
+                }
                 continue;
             };
             let input = |i: usize| self.variable(scope, op.inputs[i]).storage;
@@ -396,6 +409,34 @@ impl<'l, 'g> Machine<'l, 'g> {
             self.graph.release(old, &mut self.storages, &mut self.frames);
         }
         node
+    }
+
+    /// Memory has run out: what the failing operator holds dies as the exception passes, and gradients on their way go nowhere.
+    pub(super) fn fail(&mut self) {
+        self.end_recipe();
+        for storage in std::mem::take(&mut self.passing) {
+            self.storages.release(storage);
+        }
+        for gradient in self.graph.take_incoming() {
+            self.storages.release(gradient.storage);
+        }
+    }
+
+    /// A layer fails: what its earlier operators made is in no variable of the script.
+    fn leave(&mut self, program: &Compiled<'_>, failing: OpId, scope: &mut Scope) {
+        let before = &program.ops[..failing as usize];
+        let layer = program.ops[failing as usize].layer;
+        for op in before.iter().filter(|op| op.layer == layer) {
+            op.outputs.iter().for_each(|&output| self.unbind(output, scope));
+        }
+    }
+
+    /// The variable goes out of scope, if it is there.
+    pub(super) fn unbind(&mut self, value: ValueId, scope: &mut Scope) {
+        if let Some(variable) = scope.bound(value) {
+            let variable = std::mem::replace(variable, Variable::UNBOUND);
+            self.release(variable);
+        }
     }
 
     /// An effect on slots and workspaces.

@@ -29,6 +29,7 @@ pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>) -> V
         scaler: Scaler::new(),
     };
     if training.run().is_err() {
+        training.machine.fail();
         training.machine.storages.row(training.at, Status::Oom);
     }
     training.machine.storages.finish()

@@ -37,8 +37,8 @@ pub struct Memory {
     /// Peaks that were reset.
     past_peaks: Cell<Stats>,
     categories: Cell<Categories>,
-    /// As they were when memory last ran out.
-    at_failure: Cell<Categories>,
+    /// As they were when memory last ran out, and the bytes of all of them.
+    at_failure: Cell<(Categories, u64)>,
 }
 
 impl Memory {
@@ -94,7 +94,7 @@ impl Memory {
 
     #[cold]
     fn ran_out(&self, failure: &OutOfMemory, category: Category) {
-        self.at_failure.set(self.categories.get());
+        self.at_failure.set((self.categories.get(), failure.allocated));
         if let Some(watcher) = &*self.watcher.borrow() {
             watcher.borrow_mut().ran_out(failure, &self.running.get(), category, &self.allocator.borrow(), &self.past_peaks.get());
         }
@@ -125,7 +125,19 @@ impl Memory {
     /// The same at the moment when memory last ran out.
     #[must_use]
     pub fn categories_at_failure(&self) -> Categories {
-        self.at_failure.get()
+        self.at_failure.get().0
+    }
+
+    /// Bytes of blocks in use at that moment.
+    #[must_use]
+    pub fn allocated_at_failure(&self) -> u64 {
+        self.at_failure.get().1
+    }
+
+    /// Memory has run out, and what the failing operator held is gone: this is the moment that a report tells of, since a script that
+    /// catches PyTorch's exception sees no earlier one.
+    pub fn settle_failure(&self) {
+        self.at_failure.set((self.categories.get(), self.allocator.borrow().allocated()));
     }
 
     /// The allocator, to read.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::autograd::{Halt, Region, Tape, Variable};
 use crate::exec::Exec;
-use crate::model::{Body, Plan, Program, Step, ValueId};
+use crate::model::{Body, LayerId, Plan, Program, Step, ValueId};
 use crate::record::Running;
 
 /// What every run of a program shares.
@@ -116,7 +116,17 @@ pub(super) fn run(
                 let results = {
                     let inputs: Vec<&Variable> =
                         inputs.iter().map(|&id| model.state.get(index(id)).unwrap_or_else(|| variables.get(id))).collect();
-                    tape.apply(exec, op, &inputs)?
+                    tape.apply(exec, op, &inputs)
+                };
+                let results = match results {
+                    Ok(results) => results,
+                    Err(halt) => {
+                        if let Halt::OutOfMemory(_) = halt {
+                            leave(&body.steps[..number], *layer, variables);
+                            exec.memory().settle_failure();
+                        }
+                        return Err(halt);
+                    }
                 };
                 for (&id, result) in outputs.iter().zip(results) {
                     variables.set(id, result);
@@ -137,6 +147,17 @@ pub(super) fn run(
     Ok(())
 }
 
+/// A layer fails: what its earlier steps made is in no variable of the script, and dies as the exception passes.
+fn leave(steps: &[Step], failing: LayerId, variables: &mut Variables) {
+    for step in steps {
+        if let Step::Run { outputs, layer, .. } = step
+            && *layer == failing
+        {
+            outputs.iter().for_each(|&output| variables.drop(output));
+        }
+    }
+}
+
 /// A checkpointed region, to be run again.
 struct Again {
     model: Rc<Model>,
@@ -149,6 +170,11 @@ impl Region for Again {
         let body = self.place.body(&self.model.plan).expect("a region stays where it is in its plan");
         let mut variables = Variables::of_region(self.input, body);
         variables.set(self.input, input);
-        run(&self.model, exec, tape, &mut self.place.clone(), body, &mut variables)
+        let done = run(&self.model, exec, tape, &mut self.place.clone(), body, &mut variables);
+        if let Err(Halt::OutOfMemory(_)) = done {
+            // The exception's traceback holds the frames of the recomputation.
+            tape.hold(variables.slots.into_iter().flatten());
+        }
+        done
     }
 }

@@ -238,7 +238,12 @@ fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usiz
     let body = |which: Which, variables: &mut Variables| -> Result<Option<Variable>> {
         let mut place = Place::new(program_index, which);
         let Some(body) = place.body(&model.plan) else { return Ok(None) };
-        run(model, exec, tape, &mut place, body, variables).map_err(Halt::out_of_memory)?;
+        run(model, exec, tape, &mut place, body, variables).map_err(|halt| {
+            // The exception leaves autocast, which empties its cache.
+            program.autocast_cache.iter().for_each(|&cast| variables.drop(cast));
+            exec.memory().settle_failure();
+            halt.out_of_memory()
+        })?;
         Ok(Some(variables.get(body.result).clone()))
     };
     if settings.amp == Some(DType::BF16) && exec.gpu().capability < (8, 0) && (cx.at.step, cx.at.micro_step) == (1, 1) {
@@ -310,7 +315,7 @@ fn back(exec: &Exec, tape: &Tape, scaler: Option<&mut Scaler>, loss: &Variable) 
     exec.memory().begin(Running::outside("ones_like"));
     let ones = exec.empty_like(root.tensor())?;
     exec.fill(&ones, 1.0);
-    backward(exec, tape, &root, &ones)
+    backward(exec, tape, &root, &ones).inspect_err(|_| exec.memory().settle_failure())
 }
 
 /// `optimizer.step()`, through the scaler where there is one; then it says whether the step was skipped (not 0).
