@@ -107,7 +107,10 @@ impl Exec {
     /// # Errors
     /// Out of memory.
     pub fn empty_as(&self, meta: impl Into<Rc<TensorMeta>>, category: Category) -> Result<Tensor> {
-        let meta = meta.into();
+        let mut meta = meta.into();
+        if !meta.is_contiguous() && !meta.is_dense() {
+            meta = Rc::new(meta.dense()); // what is laid out as a view with gaps is made without them
+        }
         let storage = self.memory.allocate(meta.bytes(), category)?;
         Ok(Tensor::new(meta, storage))
     }

@@ -60,18 +60,16 @@ impl Exec {
     /// The running thread's handle, as GPU code needs it.
     pub(super) fn library(&self) -> Libraries {
         let thread = self.workspaces.thread.get();
-        let taken = self.workspaces.taken.borrow();
-        let workspace = |which: Workspace| {
-            taken[thread as usize][which as usize].as_ref().map_or(cuda::Workspace { address: 0, bytes: 0 }, |s| cuda::Workspace {
-                address: s.address(),
-                bytes: which.bytes(self.gpu()),
-            })
-        };
+        let taken = &self.workspaces.taken.borrow()[thread as usize][Workspace::Cublas as usize];
+        let cublas = taken.as_ref().map_or(cuda::Workspace { address: 0, bytes: 0 }, |s| cuda::Workspace {
+            address: s.address(),
+            bytes: Workspace::Cublas.bytes(self.gpu()),
+        });
         let pass = match thread {
             Thread::Forward => cuda::Pass::Forward,
             Thread::Backward => cuda::Pass::Backward,
         };
-        Libraries { pass, cublas: workspace(Workspace::Cublas), cublas_lt: workspace(Workspace::CublasLt) }
+        Libraries { pass, cublas }
     }
 
     /// Makes sure that the running thread has that workspace. cuBLASLt's comes after cuBLAS's.

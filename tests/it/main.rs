@@ -11,6 +11,8 @@ mod edges;
 mod executor;
 mod experiment;
 mod experiments;
+#[cfg(target_os = "linux")]
+mod fake_cuda;
 mod fidelity;
 mod gradients;
 mod losses;

@@ -18,7 +18,7 @@ use super::error::{CudaError, library};
 use crate::meta::DType;
 
 /// How many algorithms are tried.
-const CANDIDATES: usize = 12;
+const CANDIDATES: usize = 24;
 
 /// What is added to a product.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,7 +10,6 @@ use crate::meta::TensorMeta;
 pub(in crate::exec) struct Libraries {
     pub(in crate::exec) pass: Pass,
     pub(in crate::exec) cublas: Workspace,
-    pub(in crate::exec) cublas_lt: Workspace,
 }
 
 /// `out = a · b`.
@@ -20,8 +19,8 @@ pub(in crate::exec) fn product(cuda: &Cuda, by: Libraries, a: Operand<'_>, b: Op
     }
 }
 
-/// `out = a · b + bias`, the bias one element a column. With `epilogue` the product adds the bias itself; without, or where cuBLASLt has no
-/// such product, the bias is there first and the product is added to it.
+/// `out = a · b + bias`, the bias one element a column. With `epilogue` the product adds the bias itself, in cuBLAS's workspace, which is there
+/// too and larger; without, or where cuBLASLt has no such product, the bias is there first and the product is added to it.
 pub(in crate::exec) fn product_with_bias(
     cuda: &Cuda,
     by: Libraries,
@@ -31,7 +30,7 @@ pub(in crate::exec) fn product_with_bias(
     out: Operand<'_>,
 ) {
     let Some(product) = describe(a, b, out) else { return };
-    if epilogue && cuda.gemm_bias(by.cublas_lt, &product, bias.address) {
+    if epilogue && cuda.gemm_bias(by.cublas, &product, bias.address) {
         return;
     }
     copy(cuda, bias.spread(&out.meta.shape).operand(), out);

@@ -1,0 +1,108 @@
+//! The CUDA device over libraries that only count (`tests/fixtures/fake_cuda.rs`): what the program asks for, and how it ends where the GPU
+//! fails it. It shows nothing of what a GPU computes; `runner selftest` on one does.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::support::{Sandbox, repository, rows};
+
+const EXPERIMENT: &str = r#"
+[model]
+input = { features = [64] }
+layers = [{ linear = { out_features = 1024 } }, "relu", { linear = { out_features = 512 } }, { layer_norm = {} }, "gelu", { linear = { out_features = 1 } }]
+
+[train]
+batch_size = 32
+steps = 2
+loss = "mse"
+optimizer = { adamw = { implementation = "fused" } }
+amp = "f16"
+"#;
+
+/// The folder of the libraries, built once; `None` where there is no compiler.
+fn libraries() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda");
+            std::fs::create_dir_all(&folder).unwrap();
+            let first = folder.join("libcuda.so");
+            let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+            let mut command = Command::new(compiler);
+            command.current_dir(repository()).args(["--edition", "2024", "--crate-type", "cdylib", "tests/fixtures/fake_cuda.rs", "-o"]);
+            match command.arg(&first).output() {
+                Err(e) => {
+                    println!("skipped: {e}");
+                    return None;
+                }
+                Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr)),
+            }
+            for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublas.so.13", "libcublasLt.so.13"] {
+                std::fs::copy(&first, folder.join(name)).unwrap();
+            }
+            Some(folder)
+        })
+        .as_deref()
+}
+
+/// Runs the experiment on the stand-in with these settings.
+fn on_cuda(s: &Sandbox, settings: &str) -> Option<crate::support::Outcome> {
+    let folder = libraries()?.display();
+    s.write("net.toml", EXPERIMENT);
+    let run =
+        format!("FAKE_CUDA_REPORT=report {settings} XDG_CACHE_HOME=$PWD/cache LD_LIBRARY_PATH='{folder}' $RUNNER net.toml --device cuda");
+    Some(s.shell(&run))
+}
+
+const NOTHING_HELD: &str = "0 segments, 0 pinned, 0 modules\n";
+
+#[test]
+fn a_gpu_gives_the_bytes_that_virtual_foresees_and_gets_everything_back() {
+    let s = Sandbox::new();
+    for state_of_cache in ["empty", "filled"] {
+        let Some(out) = on_cuda(&s, "") else { return };
+        let out = out.exits(0);
+        assert_eq!(out.stderr, "");
+        assert!(out.stdout.contains("reserved + 0 B\n"), "{state_of_cache}: the identity is not whole:\n{}", out.stdout);
+        assert_eq!(s.read("report"), NOTHING_HELD);
+        assert_eq!(s.list("cache/runner/products").len(), 1);
+        assert!(s.list("cache/runner/kernels").iter().any(|name| name.starts_with("adam-f32-sm_90-")));
+    }
+    s.run(&["net.toml", "--device", "virtual", "--out", "virtual"]).exits(0);
+    assert_eq!(s.read("results/net.csv"), s.read("virtual/net.csv"));
+}
+
+#[test]
+fn a_gpu_that_is_lost_at_any_moment_is_one_line_and_no_file() {
+    for moment in [1, 2, 9, 40, 70, 100, 130] {
+        let s = Sandbox::new();
+        let Some(out) = on_cuda(&s, &format!("FAKE_CUDA_LOSE={moment}")) else { return };
+        let out = out.exits(1);
+        assert!(
+            out.stderr.starts_with("the GPU is lost: cu") && out.stderr.contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
+            "{moment}: {}",
+            out.stderr
+        );
+        assert_eq!(out.stderr.lines().count(), 1, "{moment}: {}", out.stderr);
+        assert_eq!(s.list("results"), [""; 0], "{moment}");
+        assert_eq!(s.read("report"), NOTHING_HELD, "{moment}");
+    }
+}
+
+#[test]
+fn a_segment_refused_once_is_asked_for_again_and_one_refused_for_good_is_a_row() {
+    for number in 1..=6 {
+        let s = Sandbox::new();
+        let Some(out) = on_cuda(&s, &format!("FAKE_CUDA_REFUSE_ONCE={number}")) else { return };
+        out.exits(0);
+        assert_eq!(s.read("report"), NOTHING_HELD, "{number}");
+        on_cuda(&s, &format!("FAKE_CUDA_REFUSE={number}")).unwrap().exits(1);
+        let csv = s.read("results/net.csv");
+        let measured: Vec<_> = rows(&csv).into_iter().filter(|row| !row["measured_peak"].is_empty()).collect();
+        let (last, before) = measured.split_last().unwrap();
+        assert_eq!(last["status"], "oom", "{number}");
+        assert!(before.iter().all(|row| row["status"] == "ok"), "{number}");
+        assert_eq!(s.read("report"), NOTHING_HELD, "{number}");
+    }
+}
