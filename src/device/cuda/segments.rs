@@ -38,6 +38,11 @@ impl Segments {
         }
     }
 
+    /// Memory goes back after a failure too; but then nobody asks how that went.
+    fn given_back(&self, call: &'static str, code: CUresult) {
+        self.cuda.attempt(|| driver(call, code));
+    }
+
     fn properties(&self) -> sys::CUmemAllocationProp {
         // SAFETY: a C struct of numbers and a pointer, for which all zeros is "nothing asked for".
         let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
@@ -90,7 +95,7 @@ impl Backing for Segments {
 
     fn release(&mut self, address: u64, _bytes: u64) {
         // SAFETY: the allocator gives back what `allocate` gave, once. The driver waits for work that still uses it.
-        self.cuda.attempt(|| driver("cuMemFree", unsafe { sys::cuMemFree_v2(address) }));
+        self.given_back("cuMemFree", unsafe { sys::cuMemFree_v2(address) });
     }
 
     fn reserve(&mut self, bytes: u64) -> Result<u64, BackingError> {
@@ -102,7 +107,7 @@ impl Backing for Segments {
 
     fn unreserve(&mut self, address: u64, bytes: u64) {
         // SAFETY: the allocator gives back a whole reservation with nothing mapped in it.
-        self.cuda.attempt(|| driver("cuMemAddressFree", unsafe { sys::cuMemAddressFree(address, bytes as usize) }));
+        self.given_back("cuMemAddressFree", unsafe { sys::cuMemAddressFree(address, bytes as usize) });
     }
 
     fn map(&mut self, address: u64, pages: u64, page: u64) -> Result<(), BackingError> {
@@ -126,9 +131,9 @@ impl Backing for Segments {
             let at = address + n * page;
             let handle = self.pages.remove(&at).expect("the allocator unmaps pages that it mapped");
             // SAFETY: mapped by `map_page` with this size, and idle since the synchronisation above.
-            self.cuda.attempt(|| driver("cuMemUnmap", unsafe { sys::cuMemUnmap(at, page as usize) }));
+            self.given_back("cuMemUnmap", unsafe { sys::cuMemUnmap(at, page as usize) });
             // SAFETY: created by `map_page`; mapped nowhere else.
-            self.cuda.attempt(|| driver("cuMemRelease", unsafe { sys::cuMemRelease(handle) }));
+            self.given_back("cuMemRelease", unsafe { sys::cuMemRelease(handle) });
         }
     }
 }
