@@ -107,6 +107,34 @@ pub const CATALOGUE: &[Gpu] = &[
 /// The GPU that stands in where none is named.
 pub const DEFAULT: &str = "h200";
 
+/// What a GPU holds beside the allocator's segments while PyTorch trains on it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outside {
+    /// The driver's context.
+    pub context: u64,
+    /// Code and buffers of cuBLAS and cuDNN.
+    pub libraries: u64,
+    /// Whether this was measured on that model, or reckoned from another.
+    pub is_measured: bool,
+}
+
+impl Outside {
+    /// All of it.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.context + self.libraries
+    }
+}
+
+/// On an H200 (driver 580.159, CUDA 13.0): memory in use was 552,402,944 bytes once there was a context, and 734,855,168 after PyTorch's cuBLAS
+/// and a cuDNN convolution with its backward.
+const H200_CONTEXT: u64 = 552_402_944;
+const H200_LIBRARIES: u64 = 734_855_168 - H200_CONTEXT;
+/// Stack that a context holds for each thread that can be resident: `cudaLimitStackSize`'s default.
+const fn stack_bytes(multiprocessors: u32, threads: u32) -> u64 {
+    multiprocessors as u64 * threads as u64 * 1024
+}
+
 impl Gpu {
     /// The one that stands in where none is named.
     ///
@@ -115,6 +143,14 @@ impl Gpu {
     #[must_use]
     pub fn default_model() -> &'static Self {
         Self::named(DEFAULT).expect("the default is in the catalogue")
+    }
+
+    /// What is not the allocator's. A context holds stack for every thread that can be resident, so it follows the GPU's size; the rest of
+    /// it is taken to be as large as on the H200.
+    #[must_use]
+    pub const fn outside(&self) -> Outside {
+        let context = H200_CONTEXT - stack_bytes(132, 2048) + stack_bytes(self.multiprocessors, self.threads_per_multiprocessor);
+        Outside { context, libraries: H200_LIBRARIES, is_measured: matches!(self.name.as_bytes(), b"h200") }
     }
 
     /// The catalogue's entry of that name.

@@ -36,6 +36,12 @@ impl Default for AllocatorConfig {
 }
 
 impl AllocatorConfig {
+    /// The same settings under another limit, or under none, in place of a limit and of a share of the memory.
+    #[must_use]
+    pub fn with_limit(&self, memory_limit: Option<u64>) -> Self {
+        Self { memory_limit, per_process_memory_fraction: 1.0, ..self.clone() }
+    }
+
     /// Blocks of this many MiB and more are never split.
     ///
     /// # Errors
@@ -99,7 +105,8 @@ impl AllocatorConfig {
 
     /// Bytes that may be reserved at once where there are `total`, if fewer than all.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
-    pub(super) fn limit(&self, total: u64) -> Option<u64> {
+    #[must_use]
+    pub fn limit(&self, total: u64) -> Option<u64> {
         let share = (self.per_process_memory_fraction < 1.0).then(|| (self.per_process_memory_fraction * total as f64) as u64);
         match (self.memory_limit, share) {
             (Some(limit), Some(share)) => Some(limit.min(share)),

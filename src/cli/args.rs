@@ -8,6 +8,7 @@ use anstream::ColorChoice;
 
 use crate::alloc::AllocatorConfig;
 use crate::gpu::{self, Gpu};
+use crate::report::number::bytes;
 use crate::scratch::{Recorded, Rules, Scratch};
 
 use super::exit::Failure;
@@ -38,6 +39,19 @@ impl FromStr for DeviceName {
             (_, Some(Ok(ordinal))) => Ok(Self::Cuda(ordinal)),
             _ => Err("devices are auto, cuda (or cuda:1, cuda:2, … for another GPU than the first), host, virtual".to_owned()),
         }
+    }
+}
+
+/// A size in bytes, as `24GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(pub(super) u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes = bytes(text).filter(|b| (1..1 << 60).contains(b)).map(Self);
+        bytes.ok_or_else(|| "sizes are whole bytes, with a unit: 24GiB, 512MiB, 16GB; at least 1 B".to_owned())
     }
 }
 
@@ -86,6 +100,16 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// These files with these overrides, for that GPU, with nothing else said.
+    pub(super) fn of(files: Vec<PathBuf>, set: Vec<String>, gpu: &'static Gpu) -> Self {
+        Self { files, set, gpu, allocator: None, scratch: None }
+    }
+
+    /// Whether libraries' scratch comes from a file.
+    pub(super) fn has_scratch(&self) -> bool {
+        self.scratch.is_some()
+    }
+
     /// What libraries ask for where no GPU takes part.
     ///
     /// # Errors

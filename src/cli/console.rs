@@ -1,14 +1,30 @@
 //! Printing that survives a reader who leaves early: `runner … | head` still writes its files.
 
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::exit::{Exit, Failure};
 
-/// Prints to stdout, styles stripped where nobody wants them.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on only what a command is for is printed.
+pub(super) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Prints a report to stdout, styles stripped where nobody wants them, unless nobody wants to hear.
 ///
 /// # Errors
 /// A [`Failure`] where stdout takes nothing for another reason than that its reader has gone.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    if QUIET.load(Ordering::Relaxed) { Ok(()) } else { print_always(text) }
+}
+
+/// Prints what was asked for in itself: a script, a page, a schema.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_always(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(Exit::Failed, format!("cannot print: {error}"))),

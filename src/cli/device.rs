@@ -27,6 +27,17 @@ pub(super) struct Place {
     scratch: Rc<Asked>,
 }
 
+/// What is to be said of a device, without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// `cuda`, `host` or `virtual`.
+    pub(super) device: &'static str,
+    /// The GPU it is or stands in for.
+    pub(super) gpu: Gpu,
+    /// In words, for the table's head.
+    pub(super) place: String,
+}
+
 enum Kind {
     Cuda(Rc<Cuda>),
     Host,
@@ -63,6 +74,11 @@ impl Place {
         Self { kind: Kind::Virtual, gpu: Gpu { total_memory: 1 << 46, ..gpu.clone() }, scratch: Rc::new(Asked::new(scratch)) }
     }
 
+    /// The virtual device, standing in for any GPU.
+    pub(super) fn virtual_as(gpu: Gpu) -> Self {
+        Self { kind: Kind::Virtual, gpu, scratch: Rc::new(Asked::new(Rc::new(Rules))) }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Cuda(_) => "cuda",
@@ -75,16 +91,13 @@ impl Place {
         &self.gpu
     }
 
-    pub(super) fn is_host(&self) -> bool {
-        matches!(self.kind, Kind::Host)
-    }
-
-    /// For the table's head.
-    pub(super) fn describe(&self) -> String {
-        match &self.kind {
+    /// What it is.
+    pub(super) fn facts(&self) -> Facts {
+        let place = match &self.kind {
             Kind::Cuda(cuda) => format!("cuda:{}, {}", cuda.facts().ordinal, self.gpu.full_name),
             Kind::Host | Kind::Virtual => format!("{} device as {}", self.name(), self.gpu.name),
-        }
+        };
+        Facts { device: self.name(), gpu: self.gpu.clone(), place }
     }
 
     /// An execution context with an allocator of its own.

@@ -14,6 +14,8 @@ pub(super) enum Exit {
     Usage = 2,
     /// There is no such device.
     NoDevice = 3,
+    /// Ctrl-C or SIGTERM; what was done is kept.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {

@@ -13,16 +13,26 @@ pub(super) struct Outputs {
     pub(super) results: PathBuf,
     pub(super) training: PathBuf,
     pub(super) run: PathBuf,
+    /// Finished cases while others run.
+    pub(super) journal: PathBuf,
+    /// What an interrupted run has done.
+    pub(super) partial: PathBuf,
 }
 
 impl Outputs {
     pub(super) fn of(folder: &Path, stem: &str) -> Self {
         let path = |ending: &str| folder.join(format!("{stem}.{ending}"));
-        Self { results: path("csv"), training: path("training.csv"), run: path("run.toml") }
+        Self {
+            results: path("csv"),
+            training: path("training.csv"),
+            run: path("run.toml"),
+            journal: path("journal.jsonl"),
+            partial: path("partial.csv"),
+        }
     }
 
-    fn all(self) -> [PathBuf; 3] {
-        [self.results, self.training, self.run]
+    fn all(self) -> [PathBuf; 5] {
+        [self.results, self.training, self.run, self.journal, self.partial]
     }
 }
 

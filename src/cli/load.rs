@@ -4,7 +4,9 @@ use anstream::AutoStream;
 
 use crate::experiment::{self, Diagnostics, Experiment};
 use crate::gpu::Gpu;
+use crate::meta::format_bytes;
 use crate::model::{Checkpointing, Work};
+use crate::record::DeviceMemory;
 use crate::report::{Labels, TrainingLabels};
 
 use super::args::{Files, Settings};
@@ -74,4 +76,19 @@ pub(super) fn micro_steps(work: &Work) -> u64 {
         Work::Script(_) => 0,
         Work::Train(plan) => plan.settings.steps.saturating_mul(plan.settings.accumulation_steps),
     }
+}
+
+/// What a GPU held at a case's end, as a line: the parts that add up to what is used.
+pub(super) fn in_words(held: &DeviceMemory) -> String {
+    let of = |bytes: u64| format_bytes(bytes);
+    let others = if held.before_context > 0 { format!("{} of others + ", of(held.before_context)) } else { String::new() };
+    let sign = if held.remainder < 0 { '-' } else { '+' };
+    format!(
+        "device memory: {} used = {others}{} context + {} libraries and kernels + {} reserved {sign} {}\n",
+        of(held.used),
+        of(held.context),
+        of(held.libraries),
+        of(held.reserved),
+        of(held.remainder.unsigned_abs()),
+    )
 }

@@ -2,6 +2,18 @@
 
 use std::fs::read_to_string;
 
+use crate::report::run_file::Machine;
+
+/// For the run file.
+pub(super) fn machine() -> Machine {
+    Machine {
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        processor: processor(),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        memory: total_memory(),
+    }
+}
+
 /// Bytes that a new process could take before the machine swaps or its control group ends it; `None` where nobody says.
 pub(super) fn available_memory() -> Option<u64> {
     let free = field_in_kib(&read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;

@@ -1,10 +1,11 @@
 //! `runner merge`: the CSVs of a sweep's shards back into one.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::report::files::write_whole;
 use crate::report::merge::{Part, merge};
+use crate::report::shard::Shard;
 use crate::report::source::stem;
 use crate::report::words::count;
 
@@ -18,7 +19,7 @@ Examples:
   runner merge results/sweep.csv results/sweep.shard-*.csv
 
 The outcome is what the sweep writes unsharded, byte for byte. Shards are known by their names; files that are
-called otherwise are taken in the order given, 1 to n. Missing, incomplete and doubled shards are refused.";
+called otherwise are taken in the order given, 1 to n. The .training.csv beside a shard is passed over. Missing, incomplete and doubled shards are refused.";
 
 /// Join the CSVs of a sweep's shards
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{out} is to be written and is one of the shards: name the outcome first")));
     }
     let mut parts = Vec::with_capacity(args.shards.len());
-    for path in &args.shards {
+    for path in args.shards.iter().filter(|p| !lies_beside(p)) {
         let bytes = fs::read(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
         parts.push(Part { path: path.display().to_string(), stem: stem(path), bytes });
     }
@@ -49,4 +50,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let (cases, rows, shards) = (count(merged.cases, "case"), count(merged.rows, "row"), count(parts.len(), "shard"));
     console::print(&format!("{}: {cases}, {rows} from {shards}\n", args.out.display()))?;
     Ok(Exit::Done)
+}
+
+/// Whether the file is what lies beside a shard's results, which a pattern such as `*.csv` takes too.
+fn lies_beside(path: &Path) -> bool {
+    let stem = stem(path);
+    [".training", ".partial"].iter().filter_map(|end| stem.strip_suffix(end)).any(|name| Shard::of_stem(name).is_some())
 }

@@ -1,16 +1,24 @@
 //! The command line: one file per command, and the only place where prediction and training meet.
 
 mod args;
+mod check;
+mod completions;
 mod console;
+mod crew;
 mod device;
 mod devices;
 mod diff;
 mod dump;
 mod entry;
 mod exit;
+mod explain;
+mod export;
+mod fit;
 mod inputs;
+mod interrupt;
 mod load;
 mod machine;
+mod man;
 mod merge;
 mod names;
 mod pack;
@@ -21,6 +29,7 @@ mod replay;
 mod run;
 mod schema;
 mod selftest;
+mod share;
 mod summary;
 mod timeline;
 

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use crate::alloc::{AllocatorConfig, Dump, TRACE_HEADER};
 use crate::gpu::{CATALOGUE, DEFAULT, Gpu};
 use crate::report::files::write_whole;
-use crate::report::plot::{Plot, memory};
 use crate::report::plot::sweep::{Limit, Limits};
+use crate::report::plot::{Plot, memory};
 use crate::report::read;
 use crate::report::source::stem;
 use crate::scratch::Rules;
@@ -132,7 +132,7 @@ fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
     let default = || if is_experiment { beside.file_name().map_or(beside.clone(), PathBuf::from) } else { beside.clone() };
     let output = args.output.clone().unwrap_or_else(default);
     if output == Path::new("-") {
-        console::print(text)?;
+        console::print_always(text)?;
         return Ok(Exit::Done);
     }
     if same_file(&output, &args.results) {

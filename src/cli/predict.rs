@@ -1,7 +1,11 @@
-//! `runner predict FILE…`: the table from shapes alone. No device takes part and nothing is written.
+//! `runner predict FILE…`: the table from shapes alone, and whether it fits. No device takes part and nothing is written.
 
+use crate::experiment::Experiment;
+use crate::gpu::Gpu;
+use crate::meta::format_bytes;
 use crate::ops::RuleContext;
-use crate::record::Status;
+use crate::predict::room::{Room, room};
+use crate::report::words::count;
 use crate::report::{CaseReport, Table, join};
 
 use super::args::Files;
@@ -11,9 +15,13 @@ use super::{console, load};
 const EXAMPLES: &str = "\
 Examples:
   runner predict experiments/adamw.toml
-  runner predict experiments/adam.toml --gpu t4 --set train.batch_size=1,64,4096";
+  runner predict experiments/adam.toml --gpu t4 --set train.batch_size=1,64,4096
 
-/// Predict memory from shapes alone: the table of a run, without running
+The last line says whether the GPU has room for it, beside its context and libraries.
+
+Exit code: 0 all of it fits; 1 some does not; 2 bad file or arguments.";
+
+/// Predict memory from shapes alone: the table of a run, without running, and whether it fits
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -24,9 +32,11 @@ pub(super) struct Args {
 /// Predicts and prints.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
+    let gpu = args.files.gpu;
     let scratch = args.files.scratch()?;
-    let cx = RuleContext { gpu: args.files.gpu, scratch: &*scratch };
-    for experiment in load::load(&args.files, args.files.gpu)? {
+    let cx = RuleContext { gpu, scratch: &*scratch };
+    let limit = gpu.total_memory.saturating_sub(gpu.outside().total());
+    for experiment in load::load(&args.files, gpu)? {
         let cases: Vec<CaseReport> = experiment
             .cases
             .iter()
@@ -35,17 +45,48 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 CaseReport { labels: load::labels(case), rows: join(&[], &predicted) }
             })
             .collect();
-        if cases.iter().flat_map(|c| &c.rows).any(|r| r.status() == Status::Oom) {
+        let rooms: Vec<Room> = experiment.cases.iter().map(|case| room(&case.work, cx, &case.allocator, limit)).collect();
+        if rooms.iter().any(|r| !r.fits) {
             exit = Exit::Failed;
         }
         let table = Table {
             name: &experiment.name,
             description: experiment.description.as_deref().unwrap_or_default(),
-            place: &format!("predicted for {}", args.files.gpu.name),
+            place: &format!("predicted for {}", gpu.name),
             measured: false,
             cases: &cases,
         };
-        console::print(&table.render())?;
+        console::print(&format!("{}{}\n\n", table.render(), verdict(&experiment, &rooms, gpu)))?;
     }
     Ok(exit)
+}
+
+/// Whether there is room, for all cases in a line.
+fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu) -> String {
+    let outside = gpu.outside();
+    let how = if outside.is_measured { "measured" } else { "reckoned from an h200's" };
+    let besides = format!("beside {} of context and libraries ({how})", format_bytes(outside.total()));
+    let fitting = rooms.iter().filter(|r| r.fits).count();
+    let tightest = rooms.iter().enumerate().max_by_key(|(_, r)| (r.reserved.saturating_sub(r.limit), r.reserved));
+    let Some((i, tight)) = tightest else { return String::new() };
+    // A file's own limit says less about the GPU than about what it wants to show.
+    let of = if tight.limit < gpu.total_memory.saturating_sub(outside.total()) {
+        format!("its memory_limit of {}", format_bytes(tight.limit))
+    } else {
+        format!("{}'s {} {besides}", gpu.name, format_bytes(gpu.total_memory))
+    };
+    let case = &experiment.cases[i].key;
+    let (place, all) = if rooms.len() == 1 {
+        (String::new(), String::new())
+    } else {
+        (format!(", in {case}"), format!(": {fitting} of {}", count(rooms.len(), "case")))
+    };
+    let reserved = format_bytes(tight.reserved);
+    if tight.fits {
+        let left = format_bytes(tight.limit - tight.reserved);
+        format!("fits in {of}{all}; {reserved} reserved at most{place}, {left} left")
+    } else {
+        let lacking = format_bytes(tight.reserved.saturating_sub(tight.limit));
+        format!("does not fit in {of}{all}; {reserved} reserved at most{place}, {lacking} too little")
+    }
 }

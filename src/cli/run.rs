@@ -1,208 +1,313 @@
-//! `runner FILE…`: trains each experiment on a device, holds the measured rows against the predicted ones, prints the table and
+//! `runner FILE…`: trains each experiment on a device, holds the measured rows against the predicted ones, prints the tables and
 //! writes the files.
 //!
 //! Invariant: nothing runs and nothing is written before every file has been read without a mistake, the device is there, the
 //! machine holds what is to run, and the folder takes files.
 
-use std::path::PathBuf;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::experiment::Experiment;
+use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::ops::RuleContext;
 use crate::predict::predict;
-use crate::record::{DeviceMemory, Measured, MicroStep, Predicted};
+use crate::report::files;
+use crate::report::journal::Setting;
+use crate::report::number::thousands;
 use crate::report::progress::Progress;
-use crate::report::run_file::{self, Machine, RunFile};
-use crate::report::{CaseReport, Table, files, join, results, training};
-use crate::train::{Observer, Outfit};
+use crate::report::shard::Shard;
+use crate::report::words::count;
 
 use super::args::{DeviceName, Files};
-use super::device::Place;
+use super::crew::{Crew, Job, Outcome, Report};
 use super::exit::{Exit, Failure};
-use super::inputs::Outputs;
-use super::{console, dump, load, machine, record};
+use super::share::{Context, Share, State};
+use super::{console, interrupt, load, machine};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    files: Files,
-    /// What computes
+    pub(super) files: Files,
+    /// What computes: auto, cuda (or cuda:1, …), host, virtual
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: DeviceName,
+    pub(super) device: DeviceName,
+    /// Spread the cases over several GPUs of one model, as in cuda:0,cuda:1
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', conflicts_with = "device")]
+    pub(super) devices: Vec<DeviceName>,
+    /// Cases that run at once on host or virtual [default: 1 on host, all cores on virtual]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) jobs: Option<u16>,
     /// The folder that the files are written to
     #[arg(long, value_name = "DIR", default_value = "results")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Write a memory snapshot as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz: how memory lies at the end, and all
     /// that happened
-    #[arg(long, value_name = "FILE.pickle")]
-    snapshot: Option<PathBuf>,
-    /// Print no table and no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[arg(long, value_name = "FILE.pickle", conflicts_with = "resume")]
+    pub(super) snapshot: Option<PathBuf>,
+    /// Print the numbered cases and run nothing
+    #[arg(long)]
+    pub(super) list: bool,
+    /// Go on from an interrupted or earlier run: cases whose experiment, version and device are unchanged count as done
+    #[arg(long, conflicts_with = "list")]
+    pub(super) resume: bool,
+    /// Take only this share of every sweep, as in 2/8, and write NAME.shard-2-of-8.csv; `runner merge` joins them
+    #[arg(long, value_name = "K/N")]
+    pub(super) shard: Option<Shard>,
 }
 
 /// Runs all experiments.
-pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
-    let runs: Vec<Run> = load::load(&args.files, place.gpu())?.into_iter().map(|e| Run::foresee(e, place.rules())).collect();
-    if args.snapshot.is_some() && runs.iter().map(|r| r.experiment.cases.len()).sum::<usize>() != 1 {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
+    let devices = devices(args)?;
+    let shares = |gpu: &Gpu| -> Result<Vec<Share>, Failure> {
+        Ok(load::load(&args.files, gpu)?.into_iter().map(|e| Share::of(e, args.shard, &args.out)).collect())
+    };
+    if args.list {
+        console::print(&list(&shares(args.files.gpu)?, args.shard))?;
+        return Ok(Exit::Done);
+    }
+    if args.resume && args.files.has_scratch() {
+        return Err(Failure::usage("--resume and --scratch exclude each other: finished cases do not remember whose scratch they had"));
+    }
+    let mut crew = Crew::open(&devices, args.jobs.map(usize::from), &args.files)?;
+    let mut shares = shares(&crew.facts().gpu)?;
+    let cases = shares.iter().map(|s| s.slots.len()).sum();
+    if args.snapshot.is_some() && cases != 1 {
         return Err(Failure::usage("--snapshot writes one file, so it takes one experiment of one case"));
     }
-    if place.is_host() {
-        refuse_what_does_not_fit(&runs)?;
+    crew.enlarge(args.jobs.map(usize::from), cases, &args.files)?;
+    let facts = crew.facts().clone();
+    let setting =
+        Setting { version: env!("CARGO_PKG_VERSION").to_string(), device: facts.device.to_string(), gpu: facts.gpu.name.to_string() };
+    let scratch = args.files.scratch()?;
+    let cx = RuleContext { gpu: &facts.gpu, scratch: &*scratch };
+    if args.resume {
+        shares.iter_mut().for_each(|share| share.take_over(&setting, cx));
+        let done: usize = shares.iter().map(Share::done).sum();
+        if !quiet {
+            anstream::eprintln!("note: {} of {} done before", thousands(done as u128), count(cases, "case"));
+        }
+    }
+    if facts.device == "host" {
+        refuse_what_does_not_fit(&shares, cx, crew.size())?;
     }
     files::prepare_folder(&args.out).map_err(Failure::usage)?;
-    place.rehearse_cases(runs.iter().flat_map(|run| &run.experiment.cases).map(|case| &case.work));
-    let mut exit = Exit::Done;
-    for run in runs {
-        exit = exit.max(run.perform(args, &place)?);
+    for share in &mut shares {
+        share.begin_journal(&setting).map_err(|e| Failure::new(Exit::Failed, e))?;
     }
-    Ok(exit)
+    let micro_steps = shares.iter().flat_map(|s| &s.slots).map(waiting_micro_steps).fold(0, u64::saturating_add);
+    let progress = Progress::new(cases, micro_steps, !quiet);
+    let context = Context { facts: &facts, set: &args.files.set, started: SystemTime::now() };
+    let mut run = Run {
+        printed: 0,
+        texts: shares.iter().map(|_| None).collect(),
+        shares,
+        quiet,
+        progress,
+        context,
+        snapshot: args.snapshot.as_deref(),
+        exit: Exit::Done,
+    };
+    let exit = run.perform(crew);
+    run.progress.finish();
+    exit
 }
 
-/// An experiment and what is foreseen of each of its cases.
-struct Run {
-    experiment: Experiment,
-    predicted: Vec<Vec<Predicted>>,
+/// The devices asked for.
+fn devices(args: &Args) -> Result<Vec<DeviceName>, Failure> {
+    if args.devices.is_empty() {
+        return Ok(vec![args.device]);
+    }
+    let mut seen = BTreeSet::new();
+    let all = args.devices.iter().all(|d| matches!(d, DeviceName::Cuda(n) if seen.insert(*n)));
+    if all {
+        return Ok(args.devices.clone());
+    }
+    Err(Failure::usage("--devices takes GPUs, each once, as in `--devices cuda:0,cuda:1`; on host and virtual `--jobs` runs cases at once"))
 }
 
-impl Run {
-    fn foresee(experiment: Experiment, cx: RuleContext<'_>) -> Self {
-        let predicted = experiment.cases.iter().map(|case| predict(&case.work, cx, case.allocator.clone())).collect();
-        Self { experiment, predicted }
-    }
+fn waiting_micro_steps(slot: &super::share::Slot) -> u64 {
+    if let State::Waiting(case) = &slot.state { load::micro_steps(&case.work) } else { 0 }
+}
 
-    /// Runs the cases, writes the files and prints the table.
-    fn perform(self, args: &Args, place: &Place) -> Result<Exit, Failure> {
-        let started = SystemTime::now();
-        let Experiment { name, description, cases } = self.experiment;
-        let progress = Progress::new(cases.iter().map(|c| load::micro_steps(&c.work)).sum(), !args.quiet);
-        let sweep = cases.len() > 1 || cases.iter().any(|c| !c.key.is_empty());
-        let mut reports = Vec::with_capacity(cases.len());
-        let mut trainings = Vec::with_capacity(cases.len());
-        let mut resolved = Vec::with_capacity(cases.len());
-        let mut held = None;
-        let mut stopped = None;
-        for (case, predicted) in cases.into_iter().zip(&self.predicted) {
-            progress.name(format!("{name} {}", case.key).trim_end());
-            let labels = load::labels(&case);
-            let mut heard = Heard { rows: Vec::with_capacity(predicted.len()), micro_steps: Vec::new(), progress: &progress };
-            let outfit = Outfit { feed: case.feed.as_ref() };
-            let (recorder, ended) = record::run(place, &case, &outfit, args.snapshot.is_some(), &mut heard)?;
-            if let Some(path) = &args.snapshot {
-                let snapshot = dump::of_run(&recorder, &case, &name).to_pickle();
-                files::write_whole(path, &snapshot).map_err(|e| Failure::new(Exit::Failed, e))?;
+/// The plan, numbered.
+fn list(shares: &[Share], shard: Option<Shard>) -> String {
+    let mut text = String::new();
+    for share in shares {
+        let colon = if share.description.is_empty() { "" } else { ": " };
+        let _ = writeln!(text, "{}{colon}{}", share.name, share.description);
+        let width = share.of.to_string().len().max(4);
+        for slot in &share.slots {
+            let name = if slot.labels.case.is_empty() { "as written" } else { &slot.labels.case };
+            let _ = writeln!(text, "{:>width$}  {name}", slot.number);
+        }
+    }
+    let (mine, all) = (shares.iter().map(|s| s.slots.len()).sum(), shares.iter().map(|s| s.of).sum());
+    let of = shard.map_or_else(String::new, |s| format!(", shard {s} of {}", count(all, "case")));
+    let _ = writeln!(text, "{} of {}{of}", count(mine, "case"), count(shares.len(), "experiment"));
+    text
+}
+
+/// A run under way.
+struct Run<'a> {
+    shares: Vec<Share>,
+    /// What is to be printed of each share that is done.
+    texts: Vec<Option<String>>,
+    /// How many shares have been printed.
+    printed: usize,
+    quiet: bool,
+    progress: Progress,
+    context: Context<'a>,
+    /// Where the one case's memory snapshot goes.
+    snapshot: Option<&'a Path>,
+    exit: Exit,
+}
+
+impl Run<'_> {
+    /// Runs what waits, and ends when all is done, no worker is left, or the user wants it.
+    fn perform(&mut self, crew: Crew) -> Result<Exit, Failure> {
+        let mut places = Vec::new();
+        let mut jobs = VecDeque::new();
+        for (s, share) in self.shares.iter_mut().enumerate() {
+            for i in 0..share.slots.len() {
+                let title = share.title(i);
+                let slot = &mut share.slots[i];
+                if matches!(slot.state, State::Waiting(_))
+                    && let State::Waiting(case) = std::mem::replace(&mut slot.state, State::Running)
+                {
+                    let experiment = share.name.clone();
+                    jobs.push_back(Job { number: places.len(), experiment, title, case: *case, history: self.snapshot.is_some() });
+                    places.push((s, i));
+                }
             }
-            // A case that stopped has no rows but those it came to.
-            let foreseen = if ended.stopped.is_some() { &predicted[..heard.rows.len().min(predicted.len())] } else { predicted };
-            reports.push(CaseReport { labels, rows: join(&heard.rows, foreseen) });
-            trainings.push((case.key.clone(), heard.micro_steps));
-            held = ended.device_memory.or(held);
-            stopped = ended.stopped.map(|why| format!("{}: {why}", format!("{name} {}", case.key).trim_end()));
-            resolved.push(run_file::Case { key: case.key, device_memory: ended.device_memory, experiment: case.resolved });
-            if stopped.is_some() {
-                break;
+        }
+        for s in 0..self.shares.len() {
+            self.finish_if_done(s)?;
+        }
+        self.show_progress();
+        if jobs.is_empty() {
+            return Ok(self.exit);
+        }
+        let sender = crew.sender();
+        interrupt::on_first(move || {
+            let _ = sender.send(Report::Interrupted);
+        });
+        let mut workers = crew.size();
+        let reports = crew.start(jobs, &self.progress);
+        let mut broken = None;
+        while workers > 0 {
+            match reports.recv().expect("the interruption's sender lives") {
+                Report::Case(outcome) => {
+                    let (share, slot) = places[outcome.number];
+                    self.take(share, slot, *outcome)?;
+                }
+                Report::Idle => workers -= 1,
+                Report::Broken(failure) => {
+                    workers -= 1;
+                    broken = Some(failure);
+                }
+                Report::Interrupted => {
+                    let kept = self.keep_what_is_done()?;
+                    return Err(Failure::new(Exit::Interrupted, format!("interrupted\n{kept}")));
+                }
+                Report::Ready(_) | Report::Absent(_) => unreachable!("every worker has its device"),
             }
         }
-        drop(progress);
-
-        let outputs = Outputs::of(&args.out, &name);
-        let run_file = RunFile {
-            name: name.clone(),
-            version: env!("CARGO_PKG_VERSION"),
-            device: place.name(),
-            gpu: place.gpu().name,
-            set: args.files.set.clone(),
-            started: run_file::utc(started),
-            ended: run_file::utc(SystemTime::now()),
-            machine: machine(),
-            scratch: place.asked(),
-            case: resolved,
-        };
-        let write = |path: &PathBuf, text: &[u8]| files::write_whole(path, text).map_err(|e| Failure::new(Exit::Failed, e));
-        write(&outputs.results, &results::to_csv(&reports))?;
-        write(&outputs.training, &training::to_csv(sweep, trainings.iter().map(|(key, steps)| (&**key, &**steps))))?;
-        write(&outputs.run, run_file.to_toml().as_bytes())?;
-
-        let table = Table {
-            name: &name,
-            description: description.as_deref().unwrap_or_default(),
-            place: &place.describe(),
-            measured: true,
-            cases: &reports,
-        };
-        if !args.quiet {
-            let device = held.map(|held| in_words(&held)).unwrap_or_default();
-            console::print(&format!("{}{device}-> {}\n\n", table.render(), outputs.results.display()))?;
+        match broken {
+            Some(failure) if self.shares.iter().any(|s| !s.is_done()) => {
+                let kept = self.keep_what_is_done()?;
+                Err(Failure::new(failure.exit, format!("{}\n{kept}", failure.message)))
+            }
+            _ => Ok(self.exit),
         }
-        if let Some(why) = stopped {
-            return Err(Failure::new(Exit::Failed, why));
-        }
-        let fine = table.summary().1;
-        Ok(if fine { Exit::Done } else { Exit::Failed })
-    }
-}
-
-/// Keeps what a run says, and moves the bar.
-struct Heard<'a> {
-    rows: Vec<Measured>,
-    micro_steps: Vec<MicroStep>,
-    progress: &'a Progress,
-}
-
-impl Observer for Heard<'_> {
-    fn row(&mut self, row: &Measured) {
-        self.rows.push(*row);
     }
 
-    fn micro_step(&mut self, done: &MicroStep) {
-        self.micro_steps.push(*done);
-        self.progress.advance();
+    fn take(&mut self, share: usize, slot: usize, outcome: Outcome) -> Result<(), Failure> {
+        if let (Some(path), Some(snapshot)) = (self.snapshot, &outcome.snapshot) {
+            files::write_whole(path, snapshot).map_err(|e| Failure::new(Exit::Failed, e))?;
+        }
+        if let Some(reason) = &outcome.failure {
+            let title = self.shares[share].title(slot);
+            self.progress.suspend(|| anstream::eprintln!("{title}: {reason}"));
+        }
+        self.shares[share].take(slot, outcome).map_err(|e| Failure::new(Exit::Failed, e))?;
+        self.show_progress();
+        self.finish_if_done(share)
+    }
+
+    fn show_progress(&self) {
+        if self.progress.is_shown() {
+            let (done, cases) = self.shares.iter().fold((0, 0), |(d, c), s| (d + s.done(), c + s.slots.len()));
+            self.progress.done(done, cases);
+        }
+    }
+
+    /// Writes a share that is done, and prints as far as all before are done too.
+    fn finish_if_done(&mut self, share: usize) -> Result<(), Failure> {
+        if !self.shares[share].is_done() {
+            return Ok(());
+        }
+        let (text, fine) = self.shares[share].finish(&self.context).map_err(|e| Failure::new(Exit::Failed, e))?;
+        if !fine {
+            self.exit = Exit::Failed;
+        }
+        self.texts[share] = Some(text);
+        while let Some(text) = self.texts.get_mut(self.printed).and_then(Option::take) {
+            self.printed += 1;
+            if !self.quiet {
+                self.progress.suspend(|| console::print(&text))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What has been done of shares that are not complete goes into files of their own. Says where it is.
+    fn keep_what_is_done(&self) -> Result<String, Failure> {
+        let mut text = String::new();
+        for share in self.shares.iter().filter(|s| !s.is_done()) {
+            let (done, all) = (thousands(share.done() as u128), count(share.slots.len(), "case"));
+            let _ = write!(text, "{}: {done} of {all} done", share.name);
+            if share.done() > 0 {
+                share.write_partial().map_err(|e| Failure::new(Exit::Failed, e))?;
+                let _ = write!(text, ", in {}", share.outputs.partial.display());
+            }
+            text.push('\n');
+        }
+        text.push_str("the same command with --resume goes on from there");
+        Ok(text)
     }
 }
 
 /// A host run takes what it reserves from this machine. What is foreseen not to fit is not begun.
-fn refuse_what_does_not_fit(runs: &[Run]) -> Result<(), Failure> {
+fn refuse_what_does_not_fit(shares: &[Share], cx: RuleContext<'_>, at_once: usize) -> Result<(), Failure> {
     let Some(available) = machine::available_memory() else { return Ok(()) };
-    let mut refused = Vec::new();
-    for run in runs {
-        for (case, predicted) in run.experiment.cases.iter().zip(&run.predicted) {
-            let needed = predicted.iter().map(|p| p.memory.reserved.max(p.memory.peak)).max().unwrap_or(0);
-            if needed > available {
-                let name = format!("{} {}", run.experiment.name, case.key);
-                let (needed, available) = (format_bytes(needed), format_bytes(available));
-                refused.push(format!("{}: needs {needed} of memory on the host, of which {available} are available", name.trim_end()));
+    let mut needs = Vec::new();
+    for share in shares {
+        for (i, slot) in share.slots.iter().enumerate() {
+            if let State::Waiting(case) = &slot.state {
+                let rows = predict(&case.work, cx, case.allocator.clone());
+                needs.push((rows.iter().map(|p| p.memory.reserved.max(p.memory.peak)).max().unwrap_or(0), share.title(i)));
             }
         }
+    }
+    let available_text = format_bytes(available);
+    let mut refused: Vec<String> = needs
+        .iter()
+        .filter(|(needed, _)| *needed > available)
+        .map(|(needed, title)| {
+            format!("{title}: needs {} of memory on the host, of which {available_text} are available", format_bytes(*needed))
+        })
+        .collect();
+    needs.sort_by(|a, b| b.0.cmp(&a.0));
+    let together = needs.iter().take(at_once).map(|(needed, _)| needed).fold(0u64, |sum, n| sum.saturating_add(*n));
+    if refused.is_empty() && together > available {
+        let needed = format_bytes(together);
+        refused.push(format!("{at_once} cases at once may need {needed}, of which {available_text} are available: lower --jobs"));
     }
     if refused.is_empty() {
         return Ok(());
     }
     refused.push("nothing was run; `--device virtual` takes no memory and writes the same rows".to_string());
     Err(Failure::new(Exit::Failed, refused.join("\n")))
-}
-
-/// The identity on the terminal: of the last case.
-fn in_words(held: &DeviceMemory) -> String {
-    let of = |bytes: u64| format_bytes(bytes);
-    let others = if held.before_context > 0 { format!("{} of others + ", of(held.before_context)) } else { String::new() };
-    let sign = if held.remainder < 0 { '-' } else { '+' };
-    format!(
-        "device memory: {} used = {others}{} context + {} libraries and kernels + {} reserved {sign} {}\n",
-        of(held.used),
-        of(held.context),
-        of(held.libraries),
-        of(held.reserved),
-        of(held.remainder.unsigned_abs()),
-    )
-}
-
-fn machine() -> Machine {
-    Machine {
-        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        processor: machine::processor(),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        memory: machine::total_memory(),
-    }
 }

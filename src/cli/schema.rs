@@ -11,6 +11,6 @@ pub(super) struct Args {}
 /// Prints the schema.
 pub(super) fn run(_: &Args) -> Result<Exit, Failure> {
     let schema = serde_json::to_string_pretty(&crate::experiment::schema::json()).expect("its keys are text");
-    console::print(&format!("{schema}\n"))?;
+    console::print_always(&format!("{schema}\n"))?;
     Ok(Exit::Done)
 }

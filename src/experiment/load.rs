@@ -49,7 +49,15 @@ pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experim
 /// # Errors
 /// All mistakes in the text and the overrides.
 pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experiment, Diagnostics> {
-    load_text(name, &format!("{name}.toml"), Path::new(""), text.to_owned(), overrides, Gpu::default_model())
+    load_str_for(name, text, Path::new(""), overrides, Gpu::default_model())
+}
+
+/// As [`load_str`], of a file in that folder, to run on a certain GPU or in its place.
+///
+/// # Errors
+/// All mistakes in the text and the overrides.
+pub fn load_str_for(name: &str, text: &str, folder: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
+    load_text(name, &format!("{name}.toml"), folder, text.to_owned(), overrides, gpu)
 }
 
 fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {

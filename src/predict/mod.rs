@@ -4,9 +4,14 @@
 //!
 //! Reading order: [`listener`] (what it tells while it runs), `storage` (who holds what), `program` (a plan made ready to run),
 //! `graph` and `checkpoint` (what autograd holds), `machine` (forward), `backward`, `scaler`, `training` (the reference loop),
-//! `script` (`[allocations]` files).
+//! `script` (`[allocations]` files). Beside it stand the questions people ask: `room` (does it fit), `search` (what is the most that does),
+//! `recompute`, and `explain`, where it goes.
 
+pub mod explain;
 pub mod listener;
+pub mod recompute;
+pub mod room;
+pub mod search;
 
 mod backward;
 mod checkpoint;

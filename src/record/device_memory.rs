@@ -1,12 +1,12 @@
 //! What a GPU held besides the allocator's memory: figures of a machine, not of an experiment. Never part of the CSV.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes on the GPU at the end of a case, and where they went.
 ///
 /// `used = before_context + context + libraries + reserved + remainder`. Whatever kernels libraries load by themselves is in the remainder, and so
 /// is what other processes took or gave back meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// Held by all processes, as the driver counts.
     pub used: u64,

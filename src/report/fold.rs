@@ -37,7 +37,7 @@ pub fn fold(rows: &[Joined]) -> Vec<Line<'_>> {
 }
 
 /// Leaves out the middle of a long list; `gap` says how many.
-pub(super) fn shorten<T>(mut lines: Vec<T>, gap: impl FnOnce(usize) -> T) -> Vec<T> {
+pub(crate) fn shorten<T>(mut lines: Vec<T>, gap: impl FnOnce(usize) -> T) -> Vec<T> {
     if lines.len() > MOST {
         let tail = lines.split_off(lines.len() - LAST);
         let left_out = lines.len() - (MOST - LAST - 1);

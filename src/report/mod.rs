@@ -6,6 +6,7 @@ pub mod diff;
 pub mod figure;
 pub mod files;
 pub mod fold;
+pub mod journal;
 pub mod merge;
 pub mod number;
 pub mod plot;

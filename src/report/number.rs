@@ -35,6 +35,42 @@ pub fn thousands(n: u128) -> String {
     text
 }
 
+/// `64MiB`, `1.5 GiB`, `0`: whole bytes.
+#[must_use]
+pub fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    };
+    scaled(number, unit)
+}
+
+/// A decimal number times `unit`, where that is whole.
+#[must_use]
+pub fn scaled(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let divisor = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = fraction.parse::<u128>().ok()? * u128::from(unit);
+    if !part.is_multiple_of(divisor) {
+        return None;
+    }
+    whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(u64::try_from(part / divisor).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

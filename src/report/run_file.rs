@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::journal::Setting;
 use crate::record::DeviceMemory;
 use toml::value::{Date, Datetime, Offset, Time};
 
@@ -36,14 +37,17 @@ pub struct RunFile {
 }
 
 /// What a case was.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Case {
     /// The sweep point, as in the results; absent without a sweep.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub key: String,
     /// What the GPU held at its end; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device_memory: Option<DeviceMemory>,
+    /// Whether it ended before its last step for another reason than memory; absent where not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub failed: bool,
     /// The case as an experiment of its own, all defaults and `--set` written out.
     pub experiment: toml::Table,
 }
@@ -68,6 +72,34 @@ impl RunFile {
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("tables stand behind plain values, and every value is one TOML has")
+    }
+}
+
+/// What a run file tells of a run that is over, as far as it says what ran.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// With what.
+    pub setting: Setting,
+    /// What the GPU's libraries asked for.
+    pub scratch: BTreeMap<String, u64>,
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+impl Past {
+    /// Reads a run file; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Text {
+            #[serde(flatten)]
+            setting: Setting,
+            #[serde(default)]
+            scratch: BTreeMap<String, u64>,
+            #[serde(default)]
+            case: Vec<Case>,
+        }
+        toml::from_str(text).ok().map(|Text { setting, scratch, case }| Self { setting, scratch, cases: case })
     }
 }
 

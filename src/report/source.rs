@@ -72,8 +72,8 @@ pub fn on_disk(path: &Path) -> Result<Files, SourceError> {
 pub fn results_name(path: &str) -> Option<&str> {
     let name = path.strip_suffix(".csv")?;
     let hidden = path.split('/').any(|part| part.starts_with('.'));
-    // What lies beside the results, with times and losses, is called NAME.training.csv.
-    (!hidden && !name.ends_with(".training")).then_some(name)
+    // What lies beside the results: NAME.training.csv has times and losses, NAME.partial.csv what an interrupted run did.
+    (!hidden && ![".training", ".partial"].iter().any(|end| name.ends_with(end))).then_some(name)
 }
 
 /// `name` as it may be printed: a terminal takes nothing in it for a command.

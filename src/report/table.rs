@@ -14,11 +14,11 @@ use super::case::{CaseReport, FIGURES, Joined};
 use super::fold::{Line, fold, shorten};
 use super::number::{mib, signed_bytes};
 
-const HEAD: Style = Style::new().bold();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const FAINT: Style = Style::new().dimmed();
-const PLAIN: Style = Style::new();
+pub(crate) const HEAD: Style = Style::new().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const FAINT: Style = Style::new().dimmed();
+pub(crate) const PLAIN: Style = Style::new();
 
 /// What a table is about.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub struct Table<'a> {
 }
 
 /// A cell: its text and how it looks.
-type Cell = (String, Style);
+pub(crate) type Cell = (String, Style);
 
 impl Table<'_> {
     /// The whole table with its summary, lines ended by `\n`.
@@ -222,7 +222,7 @@ fn largest(row: &Joined) -> String {
 }
 
 /// Writes rows in columns: the first cell and words to the left, figures to the right. A row of one cell is a note.
-fn align(text: &mut String, rows: &[Vec<Cell>]) {
+pub(crate) fn align(text: &mut String, rows: &[Vec<Cell>]) {
     let width = |s: &str| s.chars().count();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
@@ -232,7 +232,7 @@ fn align(text: &mut String, rows: &[Vec<Cell>]) {
         rows.iter()
             .skip(1)
             .filter_map(|r| r.get(c).filter(|_| r.len() > 1))
-            .all(|(t, _)| t.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+            .all(|(t, _)| t.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+')))
     };
     let right: Vec<bool> = (0..columns).map(|c| c > 0 && figure(c)).collect();
     for row in rows {

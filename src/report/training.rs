@@ -1,8 +1,10 @@
 //! `NAME.training.csv`: what a run did with time and loss, one row a micro-step. It differs from run to run, so it stands apart
 //! from the results.
 
+use std::collections::BTreeMap;
+
 use super::number::shortest;
-use crate::record::MicroStep;
+use crate::record::{MicroStep, StepTimes};
 
 /// The whole file; `cases` pairs each case's name with its micro-steps. A sweep has one column more, in front: the case.
 #[must_use]
@@ -24,4 +26,28 @@ pub fn to_csv<'a>(sweep: bool, cases: impl Iterator<Item = (&'a str, &'a [MicroS
         })
     });
     super::files::csv_text(std::iter::once(header).chain(rows))
+}
+
+/// Reads such a file back, which says nothing of what a micro-step's time went to: each case's micro-steps, under an empty name where the file has no column for it. `None` for any other file.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Vec<MicroStep>>> {
+    let mut cases: BTreeMap<String, Vec<MicroStep>> = BTreeMap::new();
+    let mut reader = csv::Reader::from_reader(bytes);
+    for row in reader.deserialize::<BTreeMap<String, String>>() {
+        let row = row.ok()?;
+        let cell = |name: &str| row.get(name).map(String::as_str);
+        let loss = match cell("loss")? {
+            "" => None,
+            text => Some(text.parse().ok()?),
+        };
+        cases.entry(cell("case").unwrap_or_default().to_string()).or_default().push(MicroStep {
+            step: cell("step")?.parse().ok()?,
+            micro_step: cell("micro_step")?.parse().ok()?,
+            loss,
+            skipped: cell("skipped")?.parse().ok()?,
+            seconds: cell("seconds")?.parse().ok()?,
+            times: StepTimes::default(),
+        });
+    }
+    Some(cases)
 }

@@ -3,6 +3,7 @@
 
 mod alloc;
 mod bench;
+mod check;
 mod corpus;
 mod cuda;
 mod data;
@@ -11,9 +12,12 @@ mod edges;
 mod executor;
 mod experiment;
 mod experiments;
+mod explain;
+mod export;
 #[cfg(target_os = "linux")]
 mod fake_cuda;
 mod fidelity;
+mod fit;
 mod gradients;
 mod losses;
 mod merge;
@@ -24,3 +28,4 @@ mod rules;
 mod run;
 mod scratch;
 mod support;
+mod sweep;

@@ -8,32 +8,82 @@ fn readme() -> String {
     read_to_string(repository().join("README.md")).unwrap()
 }
 
-/// The lines of all `sh` blocks.
-fn commands() -> Vec<String> {
-    let text = readme();
-    let blocks = text.split("```sh\n").skip(1).map(|b| b.split("```").next().unwrap());
-    blocks.flat_map(str::lines).map(|l| l.split(" #").next().unwrap().trim().to_string()).filter(|l| !l.is_empty()).collect()
+/// The blocks in that language.
+fn blocks(language: &str) -> Vec<String> {
+    let opened = format!("```{language}\n");
+    readme().split(&opened).skip(1).map(|b| b.split("```").next().unwrap().to_string()).collect()
 }
 
-#[test]
-fn its_commands_run() {
+/// The lines of all `sh` blocks, and the exit code that each is said to have.
+fn commands() -> Vec<(String, i32)> {
+    let text = blocks("sh").concat();
+    let lines = text.lines().map(|l| l.split_once(" #").unwrap_or((l, "")));
+    let commands = lines.map(|(command, note)| (command.trim().to_string(), i32::from(note.contains("exits 1"))));
+    commands.filter(|(command, _)| !command.is_empty()).collect()
+}
+
+/// A folder with the experiments, and the program as `runner` on its path.
+fn clone() -> Sandbox {
     let s = Sandbox::new();
     for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
         let path = entry.unwrap().path();
         s.write(&format!("experiments/{}", path.file_name().unwrap().to_str().unwrap()), &read_to_string(&path).unwrap());
     }
+    s.shell("mkdir -p target bin && ln -s \"$RUNNER\" bin/runner").exits(0);
+    s
+}
+
+#[test]
+fn its_commands_run() {
+    let s = clone();
     let mut ran = 0;
-    for command in commands() {
+    for (command, code) in commands() {
         // This test is part of `cargo test`; and what `cargo run` would build is built.
         if command.starts_with("cargo test") || command.starts_with("cargo bench") || command == ".ci/run" {
             continue;
         }
         let rest = command.strip_prefix("cargo run --release -- ").or(command.strip_prefix("runner "));
         let rest = rest.unwrap_or_else(|| panic!("the README names a command that this test does not know: {command}"));
-        s.shell(&format!("\"$RUNNER\" {rest}")).exits(0);
+        s.shell(&format!("\"$RUNNER\" {rest}")).exits(code);
         ran += 1;
     }
     assert!(ran >= 3, "the README names {ran} commands");
+}
+
+#[test]
+fn its_job_array_is_the_sweep_in_shares() {
+    let s = clone();
+    let scripts = blocks("bash");
+    assert_eq!(scripts.len(), 1);
+    s.write("job.sh", &scripts[0]);
+    // The second time everything is done.
+    for _ in 0..2 {
+        for task in 1..=4 {
+            s.shell(&format!("PATH=$PWD/bin:$PATH SLURM_ARRAY_TASK_ID={task} sh job.sh")).exits(0);
+        }
+    }
+    s.shell("\"$RUNNER\" merge all.csv results-array/batch_sweep.shard-*.csv").exits(0);
+    assert_eq!(s.read("all.csv"), read_to_string(repository().join("results/batch_sweep.csv")).unwrap());
+}
+
+#[test]
+fn its_workflow_checks_what_is_committed() {
+    let s = clone();
+    let steps = blocks("yaml").concat();
+    let step = steps.lines().find_map(|l| l.trim().strip_prefix("- run: ").filter(|l| l.starts_with("runner check"))).unwrap();
+    let run = || s.shell(&format!("PATH=$PWD/bin:$PATH GITHUB_STEP_SUMMARY=summary.md sh -c '{step}'"));
+    s.shell(&format!("cp -r {} results", repository().join("results").display())).exits(0);
+    run().exits(0);
+    s.shell("sed -i 's/out_features = 1024/out_features = 2048/' experiments/adamw.toml").exits(0);
+    run().exits(1);
+    assert!(s.read("summary.md").contains("adamw"));
+}
+
+#[test]
+fn its_pictures_are_there() {
+    for picture in readme().split("](").skip(1).filter_map(|l| l.split(')').next()).filter(|l| l.ends_with(".png")) {
+        assert!(repository().join(picture).exists(), "{picture}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let (place, host) = (Place::choose(args.device, gpu, Rc::new(Rules))?, Place::choose(DeviceName::Host, gpu, Rc::new(Rules))?);
     let exec = || (place.exec(AllocatorConfig::default()), host.exec(AllocatorConfig::default()));
     let failed = |e: String| Failure::new(Exit::Failed, e);
-    console::print(&format!("{} against the host's f64: relative norms\n\n", place.describe()))?;
+    console::print(&format!("{} against the host's f64: relative norms\n\n", place.facts().place))?;
 
     let (operators, optimizers) = (cases::all(), optimizers::all());
     let untested = untested(&operators);

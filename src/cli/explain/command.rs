@@ -1,0 +1,55 @@
+//! `runner explain FILE`: each layer, each phase's sum with its numbers, what is alive at the peak, and what rules of thumb say.
+//! Nothing runs and nothing is written.
+
+use serde_json::Value;
+
+use super::{json, text};
+use crate::cli::args::Files;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{console, load};
+use crate::ops::RuleContext;
+use crate::predict::explain::explain;
+
+const EXAMPLES: &str = "\
+Examples:
+  runner explain experiments/adamw.toml
+  runner explain experiments/adam.toml --gpu t4 --set train.batch_size=4096
+  runner explain experiments/adam.toml --json | jq '.[0].peak.items'
+
+A figure such as `4 × 1 024` is bytes an element times elements; `→ 512` is the block that the allocator takes for it. `kept`
+is what of a layer's own tensors is alive once the loss exists; scratch is what one operator makes and frees by itself.";
+
+/// Explain where memory goes: by layer, by phase, at the peak, and against rules of thumb
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Explains and prints.
+pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
+    let gpu = args.files.gpu;
+    let scratch = args.files.scratch()?;
+    let cx = RuleContext { gpu, scratch: &*scratch };
+    let mut all = Vec::new();
+    for experiment in load::load(&args.files, gpu)? {
+        for case in &experiment.cases {
+            let explanation = explain(&case.work, cx, &case.allocator);
+            if args.json {
+                all.push(json::value(&experiment.name, &case.key, gpu, &explanation));
+            } else {
+                let name = format!("{} {}", experiment.name, case.key);
+                let description = experiment.description.as_deref().unwrap_or_default();
+                console::print(&text::render(name.trim_end(), description, gpu, &explanation))?;
+            }
+        }
+    }
+    if args.json {
+        console::print(&format!("{:#}\n", Value::Array(all)))?;
+    }
+    Ok(Exit::Done)
+}

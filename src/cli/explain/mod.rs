@@ -1,0 +1,7 @@
+//! `runner explain`: where the memory of an experiment goes.
+
+mod command;
+mod json;
+mod text;
+
+pub(super) use command::{Args, run};

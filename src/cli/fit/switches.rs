@@ -1,0 +1,204 @@
+//! Switches: other ways to train the same model that take less memory, each as settings of the language. Whether one is possible is for
+//! the language to say, and what it gains for the predictor.
+
+use toml::{Table, Value};
+
+use super::trial::Trial;
+use crate::experiment::Diagnostics;
+use crate::model::field::{Field, Kind};
+use crate::model::layer;
+
+/// A way to train.
+#[derive(Debug, Clone)]
+pub(super) struct Switch {
+    pub(super) name: String,
+    /// What else changes with it; empty where the same is computed.
+    pub(super) note: &'static str,
+    pub(super) trial: Trial,
+}
+
+/// Every switch to be tried on `base`, whose settings spelled out are `resolved`. Those that it has already are left out.
+pub(super) fn switches(base: &Trial, resolved: &Table) -> Vec<Switch> {
+    let train = resolved.get("train").and_then(Value::as_table).cloned().unwrap_or_default();
+    let has = |key: &str, value: &str| train.get(key).and_then(Value::as_str) == Some(value);
+    let is_training = train.get("no_grad") != Some(&Value::Boolean(true)) && !has("mode", "eval");
+    let mut list = Vec::new();
+    let mut add = |name: String, note: &'static str, settings: Vec<String>| {
+        let mut trial = base.clone();
+        trial.settings.extend(settings);
+        list.push(Switch { name, note, trial });
+    };
+    let set = |settings: &[&str]| settings.iter().map(|s| (*s).to_string()).collect::<Vec<_>>();
+    for amp in ["f16", "bf16"] {
+        if !has("amp", amp) {
+            add(format!("amp = {amp:?}"), "lower precision", set(&[&format!("train.amp={amp}")]));
+        }
+    }
+    if !has("dtype", "bf16") {
+        add("dtype = \"bf16\"".to_string(), "lower precision", set(&["train.dtype=bf16"]));
+    }
+    if is_training {
+        if train.get("checkpointing") != Some(&Value::Boolean(true)) {
+            add("checkpointing = true".to_string(), "", set(&["train.checkpointing=true"]));
+        }
+        if let Some(segments) = segments(base) {
+            let value = format!("{{ segments = {segments} }}");
+            add(format!("checkpointing = {value}"), "", set(&[&format!("train.checkpointing={value}")]));
+        }
+        let integer = |key: &str| train.get(key).and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(1);
+        let (batch, accumulation) = (integer("batch_size"), integer("accumulation_steps"));
+        for parts in parts(batch) {
+            let steps = accumulation.saturating_mul(parts);
+            let settings = set(&[&format!("train.batch_size={}", batch / parts), &format!("train.accumulation_steps={steps}")]);
+            add(format!("batch_size = {}, accumulation_steps = {steps}", batch / parts), "the same effective batch", settings);
+        }
+        optimizers(&train, &mut add);
+    }
+    if let Some(Switch { name, trial, .. }) = in_place(base, resolved) {
+        list.push(Switch { name, note: "", trial });
+    }
+    let allocator = resolved.get("allocator").and_then(Value::as_table);
+    if allocator.and_then(|a| a.get("expandable_segments")) != Some(&Value::Boolean(true)) {
+        let mut trial = base.clone();
+        trial.settings.push("allocator.expandable_segments=true".to_string());
+        list.push(Switch { name: "expandable_segments = true".to_string(), note: "", trial });
+    }
+    list
+}
+
+/// The numbers of segments to try: the one with the lowest peak among powers of two.
+fn segments(base: &Trial) -> Option<u64> {
+    let peak = |n: u64| {
+        let mut trial = base.clone();
+        trial.settings.push(format!("train.checkpointing={{ segments = {n} }}"));
+        trial.needs().ok().map(|(peak, _)| peak)
+    };
+    let tried = (1..32).map(|power| 1u64 << power).map_while(|n| Some((peak(n)?, n)));
+    tried.min().map(|(_, n)| n)
+}
+
+/// Into how many micro-steps a batch is cut: its smallest prime factor, and one a sample.
+fn parts(batch: u64) -> Vec<u64> {
+    let smallest = (2..=batch).take_while(|p| p.saturating_mul(*p) <= batch).find(|p| batch.is_multiple_of(*p)).unwrap_or(batch);
+    let mut parts = vec![smallest, batch];
+    parts.dedup();
+    parts.retain(|&p| p > 1);
+    parts
+}
+
+/// Other implementations of the same optimizer, and optimizers that keep less.
+fn optimizers(train: &Table, add: &mut impl FnMut(String, &'static str, Vec<String>)) {
+    let Some(now) = train.get("optimizer") else { return };
+    let (name, fields) = match now {
+        Value::String(name) => (name.clone(), Table::new()),
+        Value::Table(table) => match table.iter().next() {
+            Some((name, Value::Table(fields))) => (name.clone(), fields.clone()),
+            _ => return,
+        },
+        _ => return,
+    };
+    let implementation = fields.get("implementation").and_then(Value::as_str).unwrap_or("foreach");
+    for other in ["foreach", "for_loop", "fused"].into_iter().filter(|o| *o != implementation) {
+        add(format!("{name}: implementation = {other:?}"), "", vec![format!("train.optimizer.{name}.implementation={other}")]);
+    }
+    let has_momentum = fields.get("momentum").and_then(Value::as_float).is_some_and(|m| m != 0.0);
+    if has_momentum {
+        let settings = vec![format!("train.optimizer.{name}.momentum=0.0"), format!("train.optimizer.{name}.nesterov=false")];
+        let settings = settings.into_iter().take(if fields.contains_key("nesterov") { 2 } else { 1 }).collect();
+        add(format!("{name}: momentum = 0"), "another optimizer", settings);
+    }
+    for other in ["sgd", "rmsprop"].into_iter().filter(|o| *o != name) {
+        if name == "sgd" {
+            break; // nothing keeps less
+        }
+        add(format!("optimizer = {other:?}"), "another optimizer", vec![format!("train.optimizer={other:?}")]);
+    }
+}
+
+/// Works in place wherever a layer can and PyTorch allows it; `None` where that is nowhere, or everywhere already.
+fn in_place(base: &Trial, resolved: &Table) -> Option<Switch> {
+    let mut table = resolved.clone();
+    let mut kinds: Vec<&str> = Vec::new();
+    let mut at = 0;
+    // One layer after another, each kept if the language takes the whole with it.
+    while let Some(kind) = nth(&mut table, at, false) {
+        let before = table.clone();
+        nth(&mut table, at, true);
+        let trial = Trial { text: toml::to_string(&table).ok()?, ..base.clone() };
+        let taken: Result<_, Diagnostics> = trial.case(&[]);
+        if taken.is_err() {
+            table = before;
+            at += 1;
+        } else if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.is_empty() {
+        return None;
+    }
+    let trial = Trial { text: toml::to_string(&table).ok()?, ..base.clone() };
+    Some(Switch { name: format!("inplace = true: {}", kinds.join(", ")), note: "", trial })
+}
+
+/// The name of the `n`th layer, in the order of the file, that could work in place and does not; `turn`ed on if asked.
+fn nth(table: &mut Table, n: usize, turn: bool) -> Option<&'static str> {
+    let mut left = n;
+    let model = table.get_mut("model")?.as_table_mut()?;
+    let lists = model.iter_mut().filter_map(|(key, value)| match (key.as_str(), value) {
+        ("layers", list) => Some(vec![list]),
+        ("blocks", Value::Table(blocks)) => Some(blocks.iter_mut().map(|(_, list)| list).collect()),
+        _ => None,
+    });
+    lists.flatten().find_map(|list| in_layers(list, &mut left, turn))
+}
+
+fn in_layers(list: &mut Value, left: &mut usize, turn: bool) -> Option<&'static str> {
+    for item in list.as_array_mut()? {
+        let Some((name, fields)) = item.as_table_mut().and_then(|t| t.iter_mut().next()) else { continue };
+        let (Some(kind), Some(fields)) = (layer::kind(name), fields.as_table_mut()) else { continue };
+        if kind.fields.iter().any(|f| f.name == "inplace") && fields.get("inplace") == Some(&Value::Boolean(false)) {
+            if *left == 0 {
+                if turn {
+                    fields.insert("inplace".to_string(), Value::Boolean(true));
+                }
+                return Some(kind.name);
+            }
+            *left -= 1;
+        }
+        for field in kind.fields.iter().filter(|f| holds_layers(f)) {
+            if let Some(found) = fields.get_mut(field.name).and_then(|inner| in_layers(inner, left, turn)) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+fn holds_layers(field: &Field) -> bool {
+    matches!(field.kind, Kind::Layers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::tables::OPTIMIZERS;
+
+    #[test]
+    fn the_settings_tried_are_the_languages() {
+        let has = |name: &str, field: &str| {
+            OPTIMIZERS.iter().any(|v| v.name == name && v.fields().is_some_and(|f| f.iter().any(|f| f.name == field)))
+        };
+        for name in OPTIMIZERS.iter().map(|v| v.name) {
+            assert!(has(name, "implementation"), "{name}");
+        }
+        assert!(has("sgd", "nesterov") && has("rmsprop", "momentum"));
+    }
+
+    #[test]
+    fn batches_are_cut_evenly() {
+        assert!(parts(1).is_empty());
+        assert_eq!(parts(7), [7]);
+        assert_eq!(parts(12), [2, 12]);
+        assert_eq!(parts(35), [5, 35]);
+    }
+}

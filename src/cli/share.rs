@@ -1,0 +1,215 @@
+//! What one process does of an experiment: all of its cases or a shard of them, where each stands, and the files they become.
+//!
+//! Nothing runs here.
+//! Invariant: slots are in plan order, and so are the rows of every file, in whatever order cases end.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::experiment::{Case, Experiment};
+use crate::ops::RuleContext;
+use crate::predict::predict;
+use crate::record::{DeviceMemory, Predicted};
+use crate::report::files::{WriteError, write_whole};
+use crate::report::journal::{Finished, Journal, Setting, read_journal, read_results};
+use crate::report::run_file::{self, RunFile};
+use crate::report::shard::Shard;
+use crate::report::{CaseReport, Labels, Table, join, results, training};
+
+use super::crew::Outcome;
+use super::device::Facts;
+use super::inputs::Outputs;
+use super::{load, machine};
+
+/// A share of an experiment.
+pub(super) struct Share {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) outputs: Outputs,
+    pub(super) slots: Vec<Slot>,
+    /// Cases of the whole plan.
+    pub(super) of: usize,
+    /// Whether cases have names of their own.
+    is_sweep: bool,
+    journal: Option<Journal>,
+}
+
+/// A case's place.
+pub(super) struct Slot {
+    /// Its number in the whole plan, from 1.
+    pub(super) number: usize,
+    pub(super) labels: Labels,
+    pub(super) experiment: toml::Table,
+    pub(super) state: State,
+}
+
+/// How far a case is.
+pub(super) enum State {
+    /// Not yet begun.
+    Waiting(Box<Case>),
+    /// With a worker.
+    Running,
+    /// It has ended.
+    Ended {
+        finished: Finished,
+        predicted: Vec<Predicted>,
+        /// Whether it failed on the way, so that nothing of it counts later.
+        failed: bool,
+    },
+}
+
+/// What the whole run was, for the run file.
+pub(super) struct Context<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) set: &'a [String],
+    pub(super) started: SystemTime,
+}
+
+impl Share {
+    /// The cases of an experiment that `shard` takes, or all.
+    pub(super) fn of(experiment: Experiment, shard: Option<Shard>, out: &Path) -> Self {
+        let Experiment { name, description, cases } = experiment;
+        let of = cases.len();
+        let is_sweep = of > 1 || cases.iter().any(|c| !c.key.is_empty());
+        let stem = shard.map_or_else(|| name.clone(), |s| s.stem(&name));
+        let mine = cases.into_iter().enumerate().filter(|(place, _)| shard.is_none_or(|s| s.takes(*place)));
+        let slots = mine.map(|(place, case)| Slot {
+            number: place + 1,
+            labels: load::labels(&case),
+            experiment: case.resolved.clone(),
+            state: State::Waiting(Box::new(case)),
+        });
+        let slots = slots.collect();
+        Self { outputs: Outputs::of(out, &stem), name, description: description.unwrap_or_default(), slots, of, is_sweep, journal: None }
+    }
+
+    /// The experiment and a case of it, for people.
+    pub(super) fn title(&self, slot: usize) -> String {
+        format!("{} {}", self.name, self.slots[slot].labels.case).trim_end().to_string()
+    }
+
+    /// Cases that are done.
+    pub(super) fn done(&self) -> usize {
+        self.slots.iter().filter(|s| matches!(s.state, State::Ended { .. })).count()
+    }
+
+    /// Whether all are.
+    pub(super) fn is_done(&self) -> bool {
+        self.done() == self.slots.len()
+    }
+
+    /// Takes over what an earlier run left of the same cases under the same setting.
+    pub(super) fn take_over(&mut self, setting: &Setting, cx: RuleContext<'_>) {
+        let Outputs { results, training, run, journal, .. } = &self.outputs;
+        let mut past = read_journal(journal, setting);
+        past.extend(read_results(results, training, run, setting));
+        for slot in &mut self.slots {
+            let State::Waiting(case) = &slot.state else { continue };
+            if let Some(finished) = past.iter().find(|p| p.experiment == slot.experiment) {
+                let predicted = predict(&case.work, cx, case.allocator.clone());
+                slot.state = State::Ended { finished: finished.clone(), predicted, failed: false };
+            }
+        }
+    }
+
+    /// Begins the journal, where there is more than one case to lose.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn begin_journal(&mut self, setting: &Setting) -> Result<(), WriteError> {
+        if self.slots.len() > 1 && !self.is_done() {
+            let done: Vec<Finished> = self.ended().map(|(_, finished, _)| finished.clone()).collect();
+            self.journal = Some(Journal::begin(&self.outputs.journal, setting, &done)?);
+        }
+        Ok(())
+    }
+
+    /// A case has ended: it is put in its place, and on the disk.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn take(&mut self, slot: usize, outcome: Outcome) -> Result<(), WriteError> {
+        let Outcome { predicted, rows, micro_steps, device_memory, scratch, failure, .. } = outcome;
+        let slot = &mut self.slots[slot];
+        let finished = Finished { experiment: slot.experiment.clone(), rows, micro_steps, device_memory, scratch };
+        if let (Some(journal), None) = (&mut self.journal, &failure) {
+            journal.add(&finished).map_err(|source| WriteError::File { path: self.outputs.journal.clone(), source })?;
+        }
+        slot.state = State::Ended { finished, predicted, failed: failure.is_some() };
+        Ok(())
+    }
+
+    fn ended(&self) -> impl Iterator<Item = (&Slot, &Finished, &[Predicted])> {
+        self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Ended { finished, predicted, failed: false } => Some((slot, finished, &**predicted)),
+            _ => None,
+        })
+    }
+
+    fn reports(&self) -> Vec<CaseReport> {
+        let report = |slot: &Slot| match &slot.state {
+            State::Ended { finished, predicted, .. } => {
+                Some(CaseReport { labels: slot.labels.clone(), rows: join(&finished.rows, predicted) })
+            }
+            _ => None,
+        };
+        self.slots.iter().filter_map(report).collect()
+    }
+
+    /// What an interrupted run has done, as a results file of its own.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn write_partial(&self) -> Result<(), WriteError> {
+        write_whole(&self.outputs.partial, &results::to_csv(&self.reports()))
+    }
+
+    /// Writes the files of a share that is done, and takes away what stood in for them. Returns what is to be printed, and whether all is
+    /// as foreseen.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn finish(&mut self, context: &Context<'_>) -> Result<(String, bool), WriteError> {
+        let reports = self.reports();
+        let ended: Vec<(&Slot, &Finished)> = self
+            .slots
+            .iter()
+            .filter_map(|slot| if let State::Ended { finished, .. } = &slot.state { Some((slot, finished)) } else { None })
+            .collect();
+        let run_file = RunFile {
+            name: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            device: context.facts.device,
+            gpu: context.facts.gpu.name,
+            set: context.set.to_vec(),
+            started: run_file::utc(context.started),
+            ended: run_file::utc(SystemTime::now()),
+            machine: machine::machine(),
+            scratch: ended.iter().flat_map(|(_, f)| f.scratch.clone()).collect(),
+            case: ended
+                .iter()
+                .map(|(slot, f)| run_file::Case {
+                    key: slot.labels.case.clone(),
+                    device_memory: f.device_memory,
+                    failed: matches!(slot.state, State::Ended { failed: true, .. }),
+                    experiment: slot.experiment.clone(),
+                })
+                .collect(),
+        };
+        let steps = ended.iter().map(|(slot, f)| (&*slot.labels.case, &*f.micro_steps));
+        write_whole(&self.outputs.results, &results::to_csv(&reports))?;
+        write_whole(&self.outputs.training, &training::to_csv(self.is_sweep, steps))?;
+        write_whole(&self.outputs.run, run_file.to_toml().as_bytes())?;
+        self.journal = None;
+        // Only a run that was interrupted leaves them.
+        for left in [&self.outputs.journal, &self.outputs.partial] {
+            let _ = std::fs::remove_file(left);
+        }
+        let table =
+            Table { name: &self.name, description: &self.description, place: &context.facts.place, measured: true, cases: &reports };
+        let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: true, .. }));
+        let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
+        let device = held.map(|held| load::in_words(&held)).unwrap_or_default();
+        Ok((format!("{}{device}-> {}\n\n", table.render(), self.outputs.results.display()), fine))
+    }
+}

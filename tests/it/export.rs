@@ -1,0 +1,84 @@
+//! `runner export torch`: scripts that Python takes, with the experiment on top. That PyTorch measures the same is checked where there is
+//! PyTorch; its rows are read here as it would print them.
+
+use crate::support::{SMALL, Sandbox, repository, rows};
+
+#[test]
+fn every_experiment_becomes_a_script_that_python_reads() {
+    let s = Sandbox::new();
+    for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let out = s.run(&["export", "torch", path.to_str().unwrap(), "-o", &format!("{name}.py")]).exits(0);
+            assert_eq!(out.stdout, format!("{name}.py\n"));
+        }
+    }
+    // Machines without Python check no syntax.
+    s.shell("command -v python3 >/dev/null || exit 0; for f in *.py; do python3 -c \"import ast, sys; ast.parse(open(sys.argv[1]).read())\" $f || exit 1; done").exits(0);
+}
+
+#[test]
+fn the_experiment_stands_on_top() {
+    let s = Sandbox::new();
+    s.write("small.toml", &format!("description = \"it is\\nsmall\"\n{SMALL}\n[allocator]\nmemory_limit = \"64MiB\"\n"));
+    let script = s.run(&["export", "torch", "small.toml", "--set", "train.batch_size=1,2"]).exits(0).stdout;
+    let top = script.split("import csv").next().unwrap();
+    for line in [
+        "# small: it is small\n",
+        "\"labels\": [\"train.batch_size=1\", \"1\", \"f32\", \"sgd\", \"1\", \"false\", \"false\"],",
+        "\"labels\": [\"train.batch_size=2\", \"2\", \"f32\", \"sgd\", \"1\", \"false\", \"false\"],",
+        "\"allocator\": {\"memory_limit\": 67108864},",
+        "linear(out_features=4, bias=True),",
+        "\"input\": [8],",
+        "\"vocabulary\": None,",
+    ] {
+        assert!(top.contains(line), "the script does not say {line:?}:\n{top}");
+    }
+    s.write("bad.toml", "[model]").run(&["export", "torch", "bad.toml"]).exits(2);
+}
+
+#[test]
+fn every_layer_of_the_language_has_its_function() {
+    let s = Sandbox::new();
+    let script = s.write("small.toml", SMALL).run(&["export", "torch", "small.toml"]).exits(0).stdout;
+    for kind in runner::model::layer::KINDS {
+        let (function, class) = (format!("def {}(", kind.name), format!("class {}:", kind.name));
+        let found = script.split('\n').find(|l| l.trim_start().starts_with(&function) || l.starts_with(&class));
+        let Some(line) = found else { panic!("no function for {}", kind.name) };
+        for field in kind.fields.iter().filter(|_| !line.starts_with("class") && kind.name != "block") {
+            assert!(line.contains(field.name), "{} takes no `{}`: {line}", kind.name, field.name);
+        }
+    }
+}
+
+#[test]
+fn diff_reads_what_such_a_script_prints() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL).run(&["small.toml", "--device", "virtual"]).exits(0);
+    let csv = s.read("results/small.csv");
+    let header = csv.lines().next().unwrap();
+    let known = [
+        "case",
+        "batch_size",
+        "dtype",
+        "optimizer",
+        "accumulation_steps",
+        "checkpointing",
+        "no_grad",
+        "step",
+        "micro_step",
+        "phase",
+        "status",
+    ];
+    let measured = |column: &str| known.contains(&column) || column.starts_with("measured_");
+    let mut torch = format!("{header}\n");
+    for row in rows(&csv) {
+        let cells: Vec<String> = header.split(',').map(|c| if measured(c) { row[c].clone() } else { String::new() }).collect();
+        torch += &format!("{}\n", cells.join(","));
+    }
+    s.write("torch.csv", &torch).run(&["diff", "torch.csv", "results/small.csv"]).exits(0);
+    let changed: String =
+        torch.lines().map(|l| if l.contains(",backward,") { l.replacen(",,", ",,1", 1) + "\n" } else { l.to_string() + "\n" }).collect();
+    s.write("off.csv", &changed).run(&["diff", "off.csv", "results/small.csv"]).exits(1);
+}

@@ -1,0 +1,144 @@
+//! `runner predict` and `runner fit`: what fits, by how much, and what a run says to it.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::{SMALL, Sandbox, repository};
+
+/// The experiments that train, by name.
+fn experiments() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(repository().join("experiments")).unwrap().map(|e| e.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml") && std::fs::read_to_string(f).unwrap().contains("[train]"));
+    files.sort();
+    files
+}
+
+#[test]
+fn predict_says_whether_it_fits_and_by_how_much() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["predict", "small.toml", "--gpu", "a100-40gb"]).exits(0);
+    assert!(out.stdout.contains("fits in a100-40gb's 39.39 GiB beside"), "{}", out.stdout);
+    assert!(out.stdout.contains("GiB left"), "{}", out.stdout);
+    assert!(!out.stdout.contains('='), "nothing is measured: {}", out.stdout);
+    // Some 5 GB of batch and output: the context decides.
+    let large = ["predict", "small.toml", "--gpu", "t4", "--set", "train.batch_size=1,250000000,320000000"];
+    let out = s.run(&large).exits(1);
+    assert!(out.stdout.contains("does not fit in t4's 14.58 GiB beside"), "{}", out.stdout);
+    assert!(out.stdout.contains("of 3 cases") && out.stdout.contains("GiB too little"), "{}", out.stdout);
+    assert_eq!(s.run(&["predict", "small.toml", "--quiet"]).exits(0).stdout, "");
+    assert!(s.list("results").is_empty());
+}
+
+#[test]
+fn the_context_counts() {
+    let s = Sandbox::new();
+    s.write("t.toml", "[allocations]\nsteps = [{ alloc = { name = \"a\", shape = [3800000000] } }]\n");
+    // 15.2 GB are there on a t4, but not beside its context.
+    s.run(&["t.toml", "--device", "virtual", "--gpu", "t4"]).exits(0);
+    let out = s.run(&["predict", "t.toml", "--gpu", "t4"]).exits(1);
+    assert!(out.stdout.contains("does not fit in t4's"), "{}", out.stdout);
+}
+
+#[test]
+fn fit_names_a_batch_that_runs_where_the_next_does_not() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["fit", "small.toml", "--memory", "1GiB", "--verify"]).exits(0);
+    let sentence = out.stdout.lines().find(|l| l.starts_with("train.batch_size = ")).unwrap();
+    let number = |word: usize| sentence.split_whitespace().nth(word).unwrap().trim_end_matches(',').parse::<u64>().unwrap();
+    let (fits, next) = (number(2), number(4));
+    assert_eq!(next, fits + 1);
+    let run = |batch: u64| {
+        let set = format!("train.batch_size={batch}");
+        s.run(&["small.toml", "--device", "virtual", "--set", "allocator.memory_limit=\"1GiB\"", "--set", &set])
+    };
+    run(fits).exits(0);
+    run(next).exits(1);
+    assert!(out.stdout.contains("agree") && !out.stdout.contains("DIFFER"), "{}", out.stdout);
+}
+
+#[test]
+fn no_run_refutes_what_is_named_for_any_experiment() {
+    for file in experiments() {
+        let out = Sandbox::new().run(&["fit", file.to_str().unwrap(), "--memory", "2GiB", "--verify", "--json"]).exits(0);
+        let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+        for case in answer["cases"].as_array().unwrap() {
+            let switches = case["switches"].as_array().unwrap();
+            assert!(switches.len() >= 3, "{}: {switches:?}", file.display());
+            assert!(switches.iter().all(|s| s["runs_agree"] == Value::Bool(true)), "{}: {switches:?}", file.display());
+            assert!(switches[0]["largest"].as_u64().unwrap() >= 1);
+        }
+    }
+}
+
+#[test]
+fn switches_say_what_they_gain() {
+    let adam = repository().join("experiments/adam.toml");
+    let out = Sandbox::new().run(&["fit", adam.to_str().unwrap(), "--gpu", "rtx3090", "--json"]).exits(0);
+    let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!(
+        answer["memory_limit"].as_u64().unwrap()
+            + answer["outside"]["context"].as_u64().unwrap()
+            + answer["outside"]["libraries"].as_u64().unwrap(),
+        answer["total_memory"].as_u64().unwrap()
+    );
+    let switches = answer["cases"][0]["switches"].as_array().unwrap();
+    let of = |name: &str| switches.iter().find(|s| s["switch"].as_str().unwrap().starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+    let base = of("as written");
+    let figure = |s: &Value, key: &str| s[key].as_u64().unwrap();
+    for name in [
+        "amp = \"f16\"",
+        "amp = \"bf16\"",
+        "dtype = \"bf16\"",
+        "checkpointing = true",
+        "checkpointing = { segments",
+        "batch_size = ",
+        "adam: implementation = \"fused\"",
+        "adam: implementation = \"for_loop\"",
+        "optimizer = \"sgd\"",
+        "inplace = true: relu",
+        "expandable_segments",
+    ] {
+        of(name);
+    }
+    assert!(figure(of("optimizer = \"sgd\""), "peak") < figure(base, "peak"));
+    assert!(figure(of("dtype = \"bf16\""), "largest") > figure(base, "largest"));
+    assert!(figure(of("inplace = true"), "largest") > figure(base, "largest"));
+    assert_eq!((figure(base, "recomputed_bytes"), figure(of("checkpointing = true"), "recomputed_bytes") > 0), (0, true));
+    let note = |s: &Value| s["note"].as_str().unwrap().to_string();
+    assert_eq!(
+        (note(of("optimizer = \"sgd\"")).as_str(), note(of("batch_size = ")).as_str()),
+        ("another optimizer", "the same effective batch")
+    );
+}
+
+#[test]
+fn a_sweep_is_answered_case_by_case_without_the_axis() {
+    let s = Sandbox::new();
+    s.write("sweep.toml", &format!("{SMALL}\n[sweep]\ntrain.batch_size = [1, 2]\ntrain.dtype = [\"f32\", \"bf16\"]\n"));
+    let out = s.run(&["fit", "sweep.toml", "--memory", "256MiB", "--json"]).exits(0);
+    let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+    let cases = answer["cases"].as_array().unwrap();
+    assert_eq!(
+        cases.iter().map(|c| c["case"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["train.batch_size=1 train.dtype=f32", "train.batch_size=1 train.dtype=bf16"]
+    );
+}
+
+#[test]
+fn fit_says_what_it_cannot_answer() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL).write("script.toml", "[allocations]\nsteps = [\"empty_cache\"]\n");
+    s.run(&["fit", "small.toml"]).exits(2).complains(&["--memory", "--gpu"]);
+    s.run(&["fit", "small.toml", "--memory", "much"]).exits(2).complains(&["24GiB"]);
+    s.run(&["fit", "small.toml", "--gpu", "rtx309"]).exits(2).complains(&["rtx3090"]);
+    s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.batchsize"]).exits(2).complains(&["batch_size"]);
+    s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.dtype"]).exits(2).complains(&["dtype"]);
+    s.run(&["fit", "script.toml", "--memory", "1GiB"]).exits(2);
+    let out = s.run(&["fit", "small.toml", "--memory", "1KiB"]).exits(1);
+    assert!(out.stdout.contains("not even train.batch_size = 1 fits"), "{}", out.stdout);
+    let out = s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.steps"]).exits(0);
+    assert!(out.stdout.contains("memory does not depend on train.steps"), "{}", out.stdout);
+}
