@@ -5,7 +5,7 @@
 //! old one, so that whoever still holds the object goes on from the new value, as in PyTorch.
 
 use super::layer::{At, Item, Origin};
-use super::plan::{Body, Init, Layer, LayerId, StateKind, StateTensor, Step, ValueId};
+use super::plan::{Body, FlatPlace, Init, Layer, LayerId, StateKind, StateTensor, Step, ValueId};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::Operator;
 use crate::ops::to_copy::rule::ToCopy;
@@ -168,6 +168,22 @@ impl Lowering {
         self.new_state(name, dims.into(), self.settings.numerics.dtype, StateKind::Parameter, init)
     }
 
+    /// Parameters of the module under way that share one buffer, each with its name, its shape and where it begins there.
+    pub fn flat_parameters(&mut self, parts: impl IntoIterator<Item = (String, Shape, u64)>, init: Init) -> Vec<Var> {
+        let parameters: Vec<Var> = parts
+            .into_iter()
+            .map(|(name, shape, offset)| {
+                let var = self.new_state(&name, shape.dims().to_vec(), self.settings.dtype, StateKind::Parameter, init);
+                self.state.last_mut().expect("it was just added").flat = Some(FlatPlace { offset, last: false });
+                var
+            })
+            .collect();
+        if let Some(FlatPlace { last, .. }) = self.state.last_mut().and_then(|s| s.flat.as_mut()) {
+            *last = true;
+        }
+        parameters
+    }
+
     /// A buffer of the module under way; in the experiment's type where `dtype` is `None`.
     pub fn buffer(&mut self, name: &str, dims: impl Into<Vec<u64>>, dtype: Option<DType>, init: Init) -> Var {
         self.new_state(name, dims.into(), dtype.unwrap_or(self.settings.numerics.dtype), StateKind::Buffer, init)
@@ -178,7 +194,7 @@ impl Lowering {
         let mut full = self.module.clone();
         push(&mut full, name);
         let id = u32::try_from(self.state.len()).expect("layers are limited to far fewer parameters");
-        self.state.push(StateTensor { name: full, meta: TensorMeta::contiguous(shape, dtype), kind, init, layer: self.layer });
+        self.state.push(StateTensor { name: full, meta: TensorMeta::contiguous(shape, dtype), kind, init, layer: self.layer, flat: None });
         self.object(ValueId(id))
     }
 

@@ -11,5 +11,7 @@ pub mod versions;
 
 pub use loss::Loss;
 pub use network::Network;
-pub use plan::{Body, Checkpointing, Init, KeepLoss, Layer, LayerId, Loop, Plan, Program, StateKind, StateTensor, Step, ValueId, Work};
+pub use plan::{
+    Body, Checkpointing, FlatPlace, Init, KeepLoss, Layer, LayerId, Loop, Plan, Program, StateKind, StateTensor, Step, ValueId, Work,
+};
 pub use script::{Script, ScriptStep};

@@ -57,6 +57,17 @@ pub struct StateTensor {
     pub init: Init,
     /// The layer it belongs to.
     pub layer: LayerId,
+    /// Its place in a buffer that it shares with others of its module once they have all been moved.
+    pub flat: Option<FlatPlace>,
+}
+
+/// A place in a buffer of parameters, which follow one another in the order of their move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlatPlace {
+    /// Of its first element.
+    pub offset: u64,
+    /// Whether it is the buffer's last to be moved: then all of them are copied into it, and the tensors moved before die.
+    pub last: bool,
 }
 
 /// One step of a body.
@@ -214,6 +225,16 @@ impl Plan {
     #[must_use]
     pub fn program(&self, step: u64) -> &Program {
         &self.programs[self.program_index(step)]
+    }
+
+    /// The state whose buffer is complete once tensor number `last` has been moved: those up to it that share one with it.
+    #[must_use]
+    pub fn flat_until(&self, last: usize) -> std::ops::Range<usize> {
+        if !self.state[last].flat.is_some_and(|f| f.last) {
+            return last..last;
+        }
+        let first = (0..last).rev().take_while(|&i| self.state[i].flat.is_some_and(|f| !f.last)).last().unwrap_or(last);
+        first..last + 1
     }
 
     /// Its index.

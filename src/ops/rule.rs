@@ -84,6 +84,8 @@ pub enum Gradient {
     None,
     /// In a slot that the recipe allocated.
     New(Slot, TensorMeta),
+    /// A tensor of its own in a slot that holds other inputs' gradients too.
+    Part(Slot, TensorMeta),
     /// The very gradient that came in for output `n`.
     Same(usize),
     /// A view of the gradient that came in for output `n`.

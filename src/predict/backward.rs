@@ -148,6 +148,10 @@ impl Machine<'_, '_> {
                 let storage = std::mem::replace(&mut self.slots[*slot], NONE);
                 Handed { gradient: Gradient::new(storage, Layout::clone(layout)), same: false }
             }
+            Outgoing::Part(slot, layout) => {
+                let storage = self.storages.hold(self.slots[*slot]);
+                Handed { gradient: Gradient::new(storage, Layout::clone(layout)), same: false }
+            }
             Outgoing::Same(n) => {
                 self.storages.hold(of(*n).storage);
                 Handed { gradient: of(*n).clone(), same: true }

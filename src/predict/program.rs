@@ -80,6 +80,7 @@ pub(super) type Layout = Rc<TensorMeta>;
 pub(super) enum Outgoing {
     None,
     New(usize, Layout),
+    Part(usize, Layout),
     Same(usize),
     View(usize, Layout),
 }
@@ -288,6 +289,7 @@ impl Op<'_> {
             .map(|g| match g {
                 Gradient::None => Outgoing::None,
                 Gradient::New(slot, meta) => Outgoing::New(slot, Rc::new(meta)),
+                Gradient::Part(slot, meta) => Outgoing::Part(slot, Rc::new(meta)),
                 Gradient::Same(n) => Outgoing::Same(n),
                 Gradient::View(n, meta) => Outgoing::View(n, Rc::new(meta)),
             })

@@ -1,6 +1,8 @@
 //! The reference loop: what the script's variables hold, phase by phase. A variable lives until it is bound anew, so that the new
 //! tensor exists before the old one dies.
 
+use std::ops::Range;
+
 use super::listener::Pass;
 use super::machine::{Machine, Scope, Thread, Variable};
 use super::program::{Compiled, Layout, Span};
@@ -87,7 +89,7 @@ impl<'p> Training<'p, '_, '_> {
     }
 
     fn move_model(&mut self) -> Attempt {
-        for state in &self.plan.state {
+        for (number, state) in self.plan.state.iter().enumerate() {
             let category = match state.kind {
                 StateKind::Parameter => Category::Parameters,
                 StateKind::Buffer => Category::Buffers,
@@ -95,9 +97,24 @@ impl<'p> Training<'p, '_, '_> {
             self.machine.storages.begin(Pass::Copy, Some(state.layer), "to", category);
             let storage = self.machine.storages.alloc(state.meta.bytes())?;
             self.machine.state.push(storage);
+            self.flatten(self.plan.flat_until(number))?;
         }
         self.machine.gradients = vec![NONE; self.machine.state.len()];
         self.row();
+        Ok(())
+    }
+
+    /// `flatten_parameters`: tensors of the state go into a buffer that they share.
+    fn flatten(&mut self, group: Range<usize>) -> Attempt {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let flat = self.machine.storages.alloc(self.plan.state[group.clone()].iter().map(|s| s.meta.bytes()).sum())?;
+        for member in &mut self.machine.state[group] {
+            let own = std::mem::replace(member, self.machine.storages.hold(flat));
+            self.machine.storages.release(own);
+        }
+        self.machine.storages.release(flat);
         Ok(())
     }
 

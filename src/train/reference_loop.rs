@@ -12,7 +12,7 @@ use super::scaler::Scaler;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
 use crate::exec::{Exec, Later, Result, Stream};
 use crate::measure;
-use crate::meta::{DType, TensorMeta};
+use crate::meta::{DType, Shape, TensorMeta};
 use crate::model::{KeepLoss, Plan, Program, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
@@ -150,8 +150,7 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
 
 /// `net.to(device)`: one tensor after another.
 fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)> {
-    let mut parameters = Vec::new();
-    let mut state = Vec::with_capacity(plan.state.len());
+    let mut moved: Vec<Tensor> = Vec::with_capacity(plan.state.len());
     let mut values = data::state(plan);
     for (number, tensor) in (0..).zip(&plan.state) {
         let (layer, about) = (Some(tensor.layer.0), About::State(number));
@@ -164,16 +163,20 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)
         if exec.computes() {
             exec.upload(values.next().expect("values for each tensor").bytes(), &on_device);
         }
-        state.push(match tensor.kind {
-            StateKind::Parameter => {
-                let parameter = Parameter::new(on_device);
-                let variable = parameter.variable();
-                parameters.push(parameter);
-                variable
-            }
-            StateKind::Buffer => Variable::constant(on_device),
-        });
+        moved.push(on_device);
+        flatten(plan, exec, &mut moved)?;
     }
+    let mut parameters = Vec::new();
+    let state = plan.state.iter().zip(moved).map(|(tensor, moved)| match tensor.kind {
+        StateKind::Parameter => {
+            let parameter = Parameter::new(moved);
+            let variable = parameter.variable();
+            parameters.push(parameter);
+            variable
+        }
+        StateKind::Buffer => Variable::constant(moved),
+    });
+    let state = state.collect();
     Ok((Rc::new(Model { plan: Rc::clone(plan), state }), parameters))
 }
 

@@ -7,6 +7,7 @@ use runner::device::host::Encoded;
 use runner::exec::{Exec, Stream};
 use runner::meta::{DType, Shape, TensorMeta};
 use runner::ops::Operator;
+use runner::scratch::Cell;
 use runner::tensor::Tensor;
 
 use crate::bench::host;
@@ -139,6 +140,28 @@ fn samples() -> Vec<Sample> {
     for output in [[1, 1], [3, 2], [1, 3], [7, 4]] {
         add(adaptive_avg_pool2d::rule::AdaptiveAvgPool2d { output }.into(), &[floats(&[2, 2, 5, 4], 1)], false);
     }
+    for cell in [Cell::Lstm, Cell::Gru] {
+        for (layers, bidirectional, flat) in [(1, false, false), (2, true, false), (2, false, true)] {
+            let op = rnn::rule::Rnn { cell, hidden: 3, layers, bidirectional, training: true };
+            let state = op.state_shape(2).unwrap();
+            let mut inputs = vec![floats(&[2, 4, 2], 1)];
+            inputs.extend((0..op.states()).map(|i| floats(state.dims(), 2 + i).constant()));
+            let weights = op.weights(2).unwrap();
+            if flat {
+                inputs.push(floats(&[weights.iter().map(|w| w.shape.numel()).sum()], 4));
+            } else {
+                inputs.extend(weights.iter().enumerate().map(|(i, w)| floats(w.shape.dims(), 4 + i)));
+            }
+            add(op.into(), &inputs, false);
+        }
+    }
+    let offsets = vec![0, 8, 6];
+    add(
+        flatten_weights::rule::FlattenWeights { dtype: DType::F64, offsets }.into(),
+        &[floats(&[3, 2], 1), floats(&[4], 2), floats(&[2], 3)],
+        false,
+    );
+    add(zeros::rule::Zeros { shape: Shape::new([2, 3]).unwrap(), dtype: DType::F64 }.into(), &[], false);
     add(sum::rule::Sum { to_f32: false }.into(), &[x()], false);
     add(mean::rule::Mean.into(), &[x()], false);
     let targets = || positive(&[3, 5], 2).constant();
@@ -254,7 +277,7 @@ fn gradients_are_slopes() {
 fn narrower_types_agree_with_f64() {
     // A few roundings of each type: its unit is 2⁻²⁴, 2⁻¹¹ and 2⁻⁸.
     for (dtype, bound) in [(DType::F32, 2e-6), (DType::F16, 3e-3), (DType::BF16, 2.4e-2)] {
-        for sample in samples().iter().filter(|s| s.op.rule().name() != "to_copy") {
+        for sample in samples().iter().filter(|s| !["to_copy", "flatten_weights"].contains(&s.op.rule().name())) {
             let weights = weights(run(sample, &sample.inputs, DType::F64, None).0.len());
             let (exact, exact_gradients) = run(sample, &sample.inputs, DType::F64, Some(&weights));
             let (result, gradients) = run(sample, &sample.inputs, dtype, Some(&weights));

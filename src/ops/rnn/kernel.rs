@@ -1,0 +1,118 @@
+//! `rnn` keeps its arguments, its output and, while training, cuDNN's reserve. The host needs none: it computes the steps anew.
+
+use super::rule::Rnn;
+use crate::exec::{Exec, Result};
+use crate::meta::{DType, Shape, TensorMeta};
+use crate::ops::flatten_weights::kernel::part;
+use crate::ops::kernel::{Backward, Forward, OpKernel};
+use crate::scratch::{Buffer, Request};
+use crate::tensor::{Storage, Tensor};
+
+/// The first two dimensions exchanged.
+fn exchange(t: &Tensor) -> Tensor {
+    let meta = t.meta();
+    let (mut dims, mut strides) = (meta.shape.dims().to_vec(), meta.strides.clone());
+    dims.swap(0, 1);
+    strides.swap(0, 1);
+    t.alias(TensorMeta { shape: Shape::new(dims).expect("as many elements as before"), dtype: meta.dtype, strides })
+}
+
+impl Rnn {
+    fn asked(&self, exec: &Exec, buffer: Buffer, x: &TensorMeta) -> u64 {
+        exec.asked(&Request::Recurrent(self.call(buffer, x)))
+    }
+
+    fn workspace(&self, exec: &Exec, x: &TensorMeta) -> Result<Storage> {
+        exec.scratch(self.asked(exec, Buffer::Workspace, x))
+    }
+
+    /// A buffer for all weights, of a type.
+    fn buffer_of(exec: &Exec, weights: &[&TensorMeta], dtype: DType) -> Result<Tensor> {
+        let elements = weights.iter().map(|w| w.numel()).sum::<u64>();
+        exec.empty(TensorMeta::contiguous(Shape::new([elements]).expect("the weights were checked together"), dtype))
+    }
+
+    /// Where each weight begins in a buffer of all, for an input of that many features.
+    fn offsets(&self, features: u64) -> Vec<u64> {
+        self.weights(features).expect("the weights were inferred before").into_iter().map(|p| p.offset).collect()
+    }
+}
+
+/// Saved: the arguments, then the output, then the reserve and the buffer of weights, where there are any.
+impl OpKernel for Rnn {
+    fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+        Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
+    }
+
+    fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
+        let (x, states) = (inputs[0], &inputs[1..1 + self.states()]);
+        let weights = &inputs[1 + self.states()..];
+        let sequence = exec.contiguous(&exchange(x))?;
+        let dims = sequence.shape().dims();
+        let shape = Shape::new([dims[0], dims[1], self.hidden * self.directions()]).expect("the output's shape was inferred before");
+        let out = exec.empty(TensorMeta::contiguous(shape, x.dtype()))?;
+        let last = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
+        let mut saved = Vec::new();
+        let own = if weights.len() > 1 && x.dtype() == DType::BF16 {
+            let metas: Vec<&TensorMeta> = weights.iter().map(|w| w.meta()).collect();
+            let buffer = Self::buffer_of(exec, &metas, x.dtype())?;
+            for (weight, offset) in weights.iter().zip(self.offsets(dims[2])) {
+                exec.copy(weight, &part(&buffer, offset, weight.meta()));
+            }
+            Some(buffer)
+        } else {
+            None
+        };
+        let workspace = self.workspace(exec, x.meta())?;
+        if self.training {
+            let bytes = self.asked(exec, Buffer::Reserve, x.meta());
+            let shape = Shape::new([bytes]).expect("a library asks for fewer bytes than 63 bits count");
+            saved.push(exec.empty(TensorMeta::contiguous(shape, DType::U8))?);
+        }
+        exec.on_host(|host| self.forward_on_host(host, &sequence, states, weights, &out));
+        drop(workspace);
+        drop(sequence);
+        drop(last);
+        let out = exchange(&out);
+        saved.insert(0, out.clone());
+        saved.extend(own);
+        Ok(Forward { outputs: vec![out], saved })
+    }
+
+    fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let states: Vec<&Tensor> = (1..1 + self.states()).map(|i| at.saved(i)).collect();
+        let given = 1 + self.states();
+        let weights: Vec<&Tensor> = (given..at.inputs.len()).map(|i| at.saved(i)).collect();
+        let x = at.saved(0);
+        let of_last = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
+        of_last.iter().for_each(|t| exec.fill(t, 0.0));
+        let to_x = {
+            let sequence = exec.contiguous(&exchange(x))?;
+            let grad = exec.contiguous(&exchange(at.grad()))?;
+            let to_x = exec.empty_like(&sequence)?;
+            let to_states = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
+            let workspace = self.workspace(exec, x.meta())?;
+            exec.on_host(|host| self.grad_input_on_host(host, &sequence, &states, &weights, &grad, &to_x));
+            drop(workspace);
+            drop(grad);
+            drop(sequence);
+            (to_x, to_states)
+        };
+        let (to_x, _to_states) = to_x;
+        let sequence = exec.contiguous(&exchange(x))?;
+        let metas: Vec<&TensorMeta> = at.inputs[given..].iter().map(|m| &**m).collect();
+        let to_weights = Self::buffer_of(exec, &metas, x.dtype())?;
+        let workspace = self.workspace(exec, x.meta())?;
+        exec.on_host(|host| self.grad_weights_on_host(host, &sequence, &states, &weights, &exchange(at.grad()), &to_weights));
+        drop(workspace);
+        drop(sequence);
+        drop(of_last);
+        let mut gradients = vec![None; at.inputs.len()];
+        gradients[0] = at.needs[0].then(|| exchange(&to_x));
+        let offsets = if metas.len() == 1 { vec![0] } else { self.offsets(x.shape().last()) };
+        for ((i, meta), offset) in (given..).zip(metas).zip(offsets) {
+            gradients[i] = at.needs[i].then(|| part(&to_weights, offset, meta));
+        }
+        Ok(gradients)
+    }
+}
