@@ -226,6 +226,23 @@ fn room(exec: &Exec, program: &Program, id: ValueId) -> Result<Tensor> {
     exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)
 }
 
+/// `flatten_parameters`: once the last of those that share a buffer is there, all become parts of it.
+fn flatten(plan: &Plan, exec: &Exec, moved: &mut [Tensor]) -> Result<()> {
+    let group = plan.flat_until(moved.len() - 1);
+    let members = &plan.state[group.clone()];
+    let Some(first) = members.first() else { return Ok(()) };
+    let elements = members.iter().map(|s| s.meta.numel()).sum::<u64>();
+    let shape = Shape::new([elements]).expect("the layer's check refuses weights that are too large together");
+    let flat = exec.empty_as(TensorMeta::contiguous(shape, first.meta.dtype), Category::Parameters)?;
+    for (own, member) in moved[group].iter_mut().zip(members) {
+        let place = member.flat.expect("members of a buffer have a place in it");
+        let part = flat.alias_at(member.meta.clone(), place.offset);
+        exec.copy(own, &part);
+        *own = part;
+    }
+    Ok(())
+}
+
 /// From the batch to the loss, with the rows in between; afterwards the next row is the one after the loss.
 fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usize, names: &mut Names) -> Result<()> {
     let exec = cx.exec;
