@@ -123,6 +123,9 @@ fn measure(name: &str) -> Option<Measure> {
         "planes_out" => |g| g.n * g.k,
         "sample_in" => |g| g.c * g.pixels_in(),
         "sample_out" => |g| g.k * g.pixels_out(),
+        // Tiles of 64×64 that the output is, and of 128×128 that the input is: more than one round of them is another engine's.
+        "tiles_out" => |g| (g.n * g.pixels_out()).div_ceil(64) * g.k.div_ceil(64),
+        "tiles_in" => |g| (g.n * g.pixels_in()).div_ceil(128) * g.c.div_ceil(128),
         _ => return None,
     })
 }
