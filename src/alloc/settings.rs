@@ -123,7 +123,7 @@ impl fmt::Display for AllocatorConfig {
             }
         };
         megabytes("max_split_size_mb", self.max_split_size, default.max_split_size);
-        megabytes("max_non_split_rounding_mb", self.max_non_split_rounding, default.max_non_split_rounding);
+        megabytes("max_non_split_rounding_mb", self.max_non_split_rounding(), default.max_non_split_rounding());
         megabytes("large_segment_size_mb", self.large_segment_size, default.large_segment_size);
         if self.roundup_power2_divisions != default.roundup_power2_divisions {
             written.push(format!("{DIVISIONS}:{}", self.roundup_power2_divisions));

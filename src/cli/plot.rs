@@ -110,7 +110,10 @@ fn history(args: &Args) -> Result<Option<String>, Failure> {
             }
             let place = Place::choose(DeviceName::Virtual, gpu, Rc::new(Rules))?;
             let (recorder, _) = record::run(&place, &case, &Outfit { feed: case.feed.as_ref() }, true, &mut Nobody)?;
-            (timeline::of_run(&recorder, &Names::of(&case.work)), format!("{}, {}", place.describe(), settings_in_words(&case.allocator)))
+            (
+                timeline::of_run(&recorder, &Names::of(&case.work)),
+                format!("{}, {}", place.facts().place, settings_in_words(&case.allocator)),
+            )
         }
     };
     if args.svg || args.axis.is_some() {

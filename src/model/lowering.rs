@@ -173,7 +173,7 @@ impl Lowering {
         let parameters: Vec<Var> = parts
             .into_iter()
             .map(|(name, shape, offset)| {
-                let var = self.new_state(&name, shape.dims().to_vec(), self.settings.dtype, StateKind::Parameter, init);
+                let var = self.new_state(&name, shape.dims().to_vec(), self.settings.numerics.dtype, StateKind::Parameter, init);
                 self.state.last_mut().expect("it was just added").flat = Some(FlatPlace { offset, last: false });
                 var
             })

@@ -81,6 +81,7 @@ impl Recipe {
         match (raw.meta.viewed(shape), raw.gradient) {
             (Some(meta), Gradient::Same(n) | Gradient::View(n, _)) => Gradient::View(n, meta),
             (Some(meta), Gradient::New(slot, _)) => Gradient::New(slot, meta),
+            (Some(meta), Gradient::Part(slot, _)) => Gradient::Part(slot, meta),
             (None, _) => {
                 let meta = TensorMeta::contiguous(shape.clone(), raw.meta.dtype);
                 Gradient::New(self.tensor(&meta), meta)

@@ -95,7 +95,7 @@ impl Layer for Recurrent {
         let names = self.names().zip(&places);
         let weights: Vec<Var> = cx.module("rnn", |cx| {
             // `flatten_parameters` leaves bf16 as it is.
-            if cx.settings().dtype == DType::BF16 {
+            if cx.settings().numerics.dtype == DType::BF16 {
                 names.map(|(name, place)| cx.parameter(&name, place.shape.dims(), bound)).collect()
             } else {
                 cx.flat_parameters(names.map(|(name, place)| (name, place.shape.clone(), place.offset)), bound)
@@ -107,7 +107,9 @@ impl Layer for Recurrent {
         let mut given = weights.clone();
         let mut temporary = Vec::new();
         let (mut states, mut x) = (zeros.clone(), input);
-        if let Some(low) = cx.settings().amp.filter(|&low| cx.settings().dtype != low && cx.settings().dtype != DType::F64) {
+        if let Some(low) =
+            cx.settings().numerics.amp.filter(|&low| cx.settings().numerics.dtype != low && cx.settings().numerics.dtype != DType::F64)
+        {
             // Autocast: one buffer of cast weights, then the arguments from right to left.
             let flat = cx.run(FlattenWeights { dtype: low, offsets: places.iter().map(|p| p.offset).collect() }, &weights);
             temporary.push(flat);

@@ -76,7 +76,7 @@ impl OpKernel for Rnn {
         let out = exchange(&out);
         saved.insert(0, out.clone());
         saved.extend(own);
-        Ok(Forward { outputs: vec![out], saved })
+        Ok(Forward { outputs: vec![out], saved, stream: None })
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
