@@ -103,6 +103,12 @@ impl AllocatorConfig {
         }
     }
 
+    /// Memory of a device that stands in for a GPU with `total` bytes: a higher limit asks for as much, to see what a model would need.
+    #[must_use]
+    pub fn stand_in_memory(&self, total: u64) -> u64 {
+        self.memory_limit.map_or(total, |limit| limit.max(total))
+    }
+
     /// Bytes that may be reserved at once where there are `total`, if fewer than all.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
     #[must_use]

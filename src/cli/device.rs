@@ -102,7 +102,7 @@ impl Place {
 
     /// An execution context with an allocator of its own.
     pub(super) fn exec(&self, config: AllocatorConfig) -> Exec {
-        let numbers = || Placement::new(self.gpu.total_memory);
+        let numbers = || Placement::new(config.stand_in_memory(self.gpu.total_memory));
         let (device, backing): (Device, Box<dyn Backing>) = match &self.kind {
             Kind::Cuda(cuda) => (Device::Cuda(Rc::clone(cuda)), Box::new(cuda.segments())),
             Kind::Host => {

@@ -180,7 +180,7 @@ pub const ALLOCATOR: &[Field] = &[
         "memory_limit",
         Kind::OneOf(&[SIZE, Kind::Text]),
         "all of the GPU's memory",
-        "Bytes that may be reserved: a number, or text such as \"512MiB\".",
+        "Bytes that may be reserved: a number, or text such as \"512MiB\". More than the GPU has: what stands in for it has as much.",
     ),
     Field::optional(
         "settings",

@@ -30,6 +30,7 @@ pub mod embedding;
 pub mod expand;
 pub mod flatten_weights;
 pub mod gelu;
+pub mod group_norm;
 pub mod layer_norm;
 pub mod linear;
 pub mod log_softmax;

@@ -39,6 +39,7 @@ macro_rules! with_operators {
             mse_loss::MseLoss,
             bce_with_logits::BceWithLogits,
             nll_loss::NllLoss,
+            group_norm::GroupNorm,
             embedding::Embedding,
             slice::Slice,
             select::Select,

@@ -40,9 +40,10 @@ pub(super) struct Storages<'l> {
 impl<'l> Storages<'l> {
     /// Nothing yet, on a device that is all free.
     pub(super) fn new(gpu: &Gpu, config: AllocatorConfig, listener: Option<&'l mut dyn Listener>) -> Self {
+        let total = config.stand_in_memory(gpu.total_memory);
         let origin = Origin { pass: Pass::Copy, layer: None, operator: "", slot: None, library: None, category: Category::Other };
         Self {
-            allocator: Allocator::new(config, Box::new(Placement::new(gpu.total_memory))),
+            allocator: Allocator::new(config, Box::new(Placement::new(total))),
             entries: Vec::new(),
             vacant: Vec::new(),
             listener,

@@ -5,17 +5,21 @@ use std::fs::read_to_string;
 
 use crate::support::{Sandbox, repository};
 
+/// What a machine without a GPU trains in no time, and networks of their true sizes, which only the virtual device holds.
+const SMALL: &str = "";
+const NETWORKS: &str = "networks";
+
 /// Every experiment's CSV as a device gives it.
-fn results(device: &str) -> BTreeMap<String, String> {
+fn results(folder: &str, device: &str) -> BTreeMap<String, String> {
     let s = Sandbox::new();
-    let experiments = repository().join("experiments");
+    let experiments = repository().join("experiments").join(folder);
     s.run(&[experiments.to_str().unwrap(), "--device", device, "--out", "out", "--quiet"]).exits(0);
     let csvs = s.list("out").into_iter().filter(|name| name.ends_with(".csv") && !name.ends_with(".training.csv"));
     csvs.map(|name| (name.clone(), s.read(&format!("out/{name}")))).collect()
 }
 
-fn committed() -> BTreeMap<String, String> {
-    let folder = repository().join("results");
+fn committed(folder: &str) -> BTreeMap<String, String> {
+    let folder = repository().join("results").join(folder);
     let names = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     let csvs = names.filter(|name| name.ends_with(".csv") && !name.ends_with(".training.csv"));
     csvs.map(|name| (name.clone(), read_to_string(folder.join(&name)).unwrap())).collect()
@@ -34,25 +38,29 @@ fn same(found: &BTreeMap<String, String>, expected: &BTreeMap<String, String>) {
 
 #[test]
 fn the_virtual_device_gives_the_committed_results_twice() {
-    let committed = committed();
-    same(&results("virtual"), &committed);
-    same(&results("virtual"), &committed);
+    for folder in [SMALL, NETWORKS] {
+        let committed = committed(folder);
+        same(&results(folder, "virtual"), &committed);
+        same(&results(folder, "virtual"), &committed);
+    }
 }
 
 #[test]
 fn the_host_gives_the_committed_results() {
-    same(&results("host"), &committed());
+    same(&results(SMALL, "host"), &committed(SMALL));
 }
 
 #[test]
 fn every_experiment_says_what_it_shows_and_names_the_schema() {
-    for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "toml") {
-            continue;
+    for (folder, schema) in [(SMALL, "./schema.json"), (NETWORKS, "../schema.json")] {
+        for entry in std::fs::read_dir(repository().join("experiments").join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|e| e != "toml") {
+                continue;
+            }
+            let text = read_to_string(&path).unwrap();
+            assert!(text.starts_with(&format!("#:schema {schema}\ndescription = \"")), "{}", path.display());
         }
-        let text = read_to_string(&path).unwrap();
-        assert!(text.starts_with("#:schema ./schema.json\ndescription = \""), "{}", path.display());
     }
 }
 

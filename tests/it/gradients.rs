@@ -168,6 +168,10 @@ fn samples() -> Vec<Sample> {
     add(mse_loss::rule::MseLoss.into(), &[x(), targets()], false);
     add(bce_with_logits::rule::BceWithLogits.into(), &[x(), targets()], false);
     add(nll_loss::rule::NllLoss.into(), &[x(), indices(&[4, 0, 2])], false);
+    for shape in [&[3, 4][..], &[2, 4, 3], &[2, 4, 3, 2]] {
+        let inputs = [floats(shape, 1), floats(&[4], 2), floats(&[4], 3)];
+        add(group_norm::rule::GroupNorm { groups: 2, eps: 1e-5 }.into(), &inputs, false);
+    }
     add(embedding::rule::Embedding.into(), &[floats(&[6, 4], 1), indices(&[4, 0, 4, 2])], false);
     add(slice::rule::Slice { dim: 1, length: 3 }.into(), &[floats(&[2, 5, 3], 1)], false);
     add(select::rule::Select { dim: 1, index: 3 }.into(), &[floats(&[2, 4, 3], 1)], false);

@@ -27,6 +27,9 @@ fn clone() -> Sandbox {
     let s = Sandbox::new();
     for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         s.write(&format!("experiments/{}", path.file_name().unwrap().to_str().unwrap()), &read_to_string(&path).unwrap());
     }
     s.shell("mkdir -p target bin && ln -s \"$RUNNER\" bin/runner").exits(0);

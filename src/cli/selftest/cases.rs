@@ -6,7 +6,7 @@ use crate::ops::{
     adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
     batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm, causal_mask::rule::CausalMask,
     contiguous::rule::Contiguous, conv2d::rule::Conv2d, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
-    expand::rule::Expand, gelu::rule::Gelu, layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax,
+    expand::rule::Expand, gelu::rule::Gelu, group_norm::rule::GroupNorm, layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax,
     max_pool2d::rule::MaxPool2d, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul,
     mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm,
     rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend, scaled_dot_product_attention::rule::ScaledDotProductAttention,
@@ -90,6 +90,7 @@ pub(super) fn all() -> Vec<Case> {
     rows(&mut cases);
     batches(&mut cases);
     images(&mut cases);
+    groups(&mut cases);
     reductions(&mut cases);
     losses(&mut cases);
     views(&mut cases);
@@ -214,6 +215,13 @@ fn images(cases: &mut Vec<Case>) {
     }
     for output in [[1, 1], [7, 7], [3, 5]] {
         cases.push(one("adaptive_avg_pool2d", AdaptiveAvgPool2d { output }, vec![x(&[3, 5, 14, 12])]));
+    }
+}
+
+fn groups(cases: &mut Vec<Case>) {
+    for shape in [&[9, 24][..], &[3, 24, 70], &[2, 24, 20, 30]] {
+        let (weight, bias) = (input(Kind::Trained, &[24], Values::Uniform(0.5, 1.5)), x(&[24]));
+        cases.push(one("group_norm", GroupNorm { groups: 4, eps: EPS }, vec![x(shape), weight, bias]));
     }
 }
 

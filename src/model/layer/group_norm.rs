@@ -3,14 +3,17 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
+use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
+use crate::model::lowering::{Lowering, Var};
+use crate::ops::{contiguous, group_norm};
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "group_norm",
     doc: "Normalises each sample over groups of channels, then scales and shifts each channel.",
     fields: &[Field::required("num_groups", SIZE, "Groups that the channels divide into.")],
     build: |values: &Values| Rc::new(GroupNorm { num_groups: values.integer("num_groups") }),
-    has_operators: false,
+    has_operators: true,
 };
 
 #[derive(Debug)]
@@ -31,5 +34,19 @@ impl Layer for GroupNorm {
             );
         }
         Some(input.clone())
+    }
+
+    fn lower(&self, input: Var, cx: &mut Lowering) -> Var {
+        let channels = cx.meta(input).shape.dims()[1];
+        let weight = cx.parameter("weight", [channels], Init::Constant(1.0));
+        let bias = cx.parameter("bias", [channels], Init::Constant(0.0));
+        let op = group_norm::rule::GroupNorm { groups: self.num_groups, eps: 1e-5 };
+        if cx.meta(input).is_contiguous() {
+            return cx.run_f32(op, &[input, weight, bias]);
+        }
+        let rows = cx.run(contiguous::rule::Contiguous, &[input]);
+        let normal = cx.run_f32(op, &[rows, weight, bias]);
+        cx.drop(rows);
+        normal
     }
 }

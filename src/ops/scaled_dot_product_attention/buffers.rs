@@ -50,6 +50,11 @@ pub(super) fn efficient_log_sums(p: &Problem) -> u64 {
     p.batch * p.heads * p.length.next_multiple_of(32) * 4
 }
 
+/// What memory-efficient attention's forward adds outputs up in: half types with heads too large for registers need f32 beside them.
+pub(super) fn efficient_outputs(p: &Problem) -> u64 {
+    if p.dtype.is_half() && p.head > 128 { p.batch * p.heads * p.length * p.head * 4 } else { 0 }
+}
+
 /// Memory-efficient attention's backward: a tile of the queries' gradient and a lock for each block of rows and features; for half types
 /// and heads over 128 also keys' and values' gradients in f32.
 pub(super) fn efficient_backward(gpu: &Gpu, p: &Problem) -> u64 {

@@ -156,6 +156,9 @@ impl OpKernel for ScaledDotProductAttention {
             Backend::Efficient | Backend::Math => {
                 let out = exec.empty(self.layout(q.meta()))?;
                 let log_sums = if needed { Some(Self::log_sums(exec, q.dtype(), &s, s.length.div_ceil(32) * 32)?) } else { None };
+                // Outputs of half types and large heads are added up in f32.
+                let sums = if q.dtype().is_half() && s.head > 128 { 4 * s.rows() * s.head } else { 0 };
+                let _sums = exec.scratch(sums)?;
                 run(&out, log_sums.as_ref());
                 let saved: Vec<Tensor> = log_sums.into_iter().chain([out.clone()]).collect();
                 (out, saved)

@@ -121,6 +121,7 @@ impl OpRule for ScaledDotProductAttention {
             Backend::Efficient | Backend::Math => {
                 let slot = r.tensor(&out);
                 let log_sums = needed.then(|| r.alloc(buffers::efficient_log_sums(&p)));
+                r.temporary(buffers::efficient_outputs(&p));
                 keep(&mut r, log_sums, &[]);
                 slot
             }

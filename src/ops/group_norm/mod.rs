@@ -1,0 +1,4 @@
+//! `group_norm`: Normalisation of each sample over groups of channels.
+
+mod kernel;
+pub mod rule;
