@@ -168,8 +168,8 @@ fn samples() -> Vec<Sample> {
     add(mse_loss::rule::MseLoss.into(), &[x(), targets()], false);
     add(bce_with_logits::rule::BceWithLogits.into(), &[x(), targets()], false);
     add(nll_loss::rule::NllLoss.into(), &[x(), indices(&[4, 0, 2])], false);
-    for shape in [&[3, 4][..], &[2, 4, 3], &[2, 4, 3, 2]] {
-        let inputs = [floats(shape, 1), floats(&[4], 2), floats(&[4], 3)];
+    for shape in [&[3, 8][..], &[2, 4, 3], &[2, 4, 3, 2]] {
+        let inputs = [floats(shape, 1), floats(&shape[1..2], 2), floats(&shape[1..2], 3)];
         add(group_norm::rule::GroupNorm { groups: 2, eps: 1e-5 }.into(), &inputs, false);
     }
     add(embedding::rule::Embedding.into(), &[floats(&[6, 4], 1), indices(&[4, 0, 4, 2])], false);

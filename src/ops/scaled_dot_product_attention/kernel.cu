@@ -1,27 +1,12 @@
-// Attention that keeps no scores: a block works on a tile of rows of one head and walks over the tiles of the other side. HEAD, defined in
-// front, is the features of a head rounded up; rows in shared memory are filled up with zeros. Everything is computed in f32.
+// Attention that keeps no scores, for every type and GPU: a block works on a tile of rows of one head and walks over the tiles of the
+// other side. Rows in shared memory are filled up with zeros. Everything is computed in f32.
 //
 // 128 threads stand as 8 by 16: a thread has RT rows, and of each either CT columns of a tile of scores or every 16th pack of features.
-
-struct Matrix { u64 address, batch, head, row; };
-
-struct Attention {
-  Matrix q, k, v, out, grad, dq, dk, dv;
-  u64 log_sums, pitch, sums;
-  u64 batches, heads, kv_heads, length, features, causal;
-  double scale, keep;
-  u64 seed, stream;
-};
-#define ATTENTION const __grid_constant__ Attention
 
 const int STEP = HEAD + 4;                 // from one row to the next in shared memory
 const int PACK = HEAD >= 64 ? 4 : 2;       // features that lie together in a thread
 const int PACKS = HEAD / (16 * PACK);
 const float LOWEST = -3.0e38f;
-
-__device__ __forceinline__ T *row_of(const Matrix &m, u64 batch, u64 head, u64 row) {
-  return reinterpret_cast<T *>(m.address) + batch * m.batch + head * m.head + row * m.row;
-}
 
 // Rows `first` to `first + ROWS` of a head into shared memory; zeros beyond its end.
 template <int ROWS> __device__ __forceinline__ void load(const Attention &a, const Matrix &m, u64 batch, u64 head, u64 first, float *to) {
@@ -94,18 +79,6 @@ __device__ __forceinline__ void store(
   }
 }
 
-// What a weight is multiplied by: 1, or with dropout 0 or 1 / keep, the same in every pass.
-__device__ __forceinline__ float noise(const Attention &a, u64 head, u64 row, u64 column) {
-  if (a.keep >= 1.0) return 1.0f;
-  u64 element = (head * a.length + row) * a.length + column;
-  Four bits = philox(a.seed, a.stream, element / 4);
-  return uniform(bits.x[element % 4]) < a.keep ? float(1.0 / a.keep) : 0.0f;
-}
-
-__device__ __forceinline__ bool sees(const Attention &a, u64 row, u64 column) {
-  return row < a.length && column < a.length && (!a.causal || column <= row);
-}
-
 // Over the 16 threads that share a row.
 template <class Op> __device__ __forceinline__ float across(float x) {
 #pragma unroll
@@ -169,18 +142,6 @@ KERNEL attention_forward(ATTENTION a) {
       reinterpret_cast<float *>(a.log_sums)[blockIdx.y * a.pitch + row] = most[r] + logf(total[r]);
   }
   store<RT>(a, a.out, batch, head, first, sum, scale);
-}
-
-// The sum of gradient times output of each row. A warp a row.
-KERNEL attention_row_sums(ATTENTION a) {
-  u64 index = (u64)blockIdx.x * 4 + threadIdx.x / 32;
-  u64 batch = index / (a.heads * a.length), head = index / a.length % a.heads, row = index % a.length;
-  if (batch >= a.batches) return;
-  const T *grad = row_of(a.grad, batch, head, row), *out = row_of(a.out, batch, head, row);
-  float sum = 0.0f;
-  for (u64 d = threadIdx.x % 32; d < a.features; d += 32) sum += widen(grad[d]) * widen(out[d]);
-  sum = warp_reduce<Sum>(sum);
-  if (threadIdx.x % 32 == 0) reinterpret_cast<float *>(a.sums)[index] = sum;
 }
 
 // Weights of a tile, and the gradients of its scores; both with rows as `left` has them. `flip`: the rows are keys.

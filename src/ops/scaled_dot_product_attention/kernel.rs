@@ -244,7 +244,8 @@ impl ScaledDotProductAttention {
         });
         exec.on_cuda(|gpu| {
             let rows = Rows::new(log_sums.map_or(0, |t| t.operand().address), log_sums.map_or(0, |t| t.shape().last()));
-            Launch::new(&s, self.scale(), self.causal, self.keep(), stream).forward(gpu, [q, k, v, out.operand()], rows);
+            let launch = Launch::new(gpu, out.dtype(), &s, self.scale(), self.causal, self.keep(), stream);
+            launch.forward(gpu, [q, k, v, out.operand()], rows);
         });
     }
 
@@ -260,7 +261,7 @@ impl ScaledDotProductAttention {
         });
         exec.on_cuda(|gpu| {
             let rows = Rows::new(log_sums.operand().address, log_sums.shape().last());
-            let launch = Launch::new(&s, self.scale(), self.causal, self.keep(), at.stream);
+            let launch = Launch::new(gpu, out.dtype(), &s, self.scale(), self.causal, self.keep(), at.stream);
             launch.backward(gpu, [q, k, v, out.operand()], rows, grad.operand(), sums, [dq, dk, dv]);
         });
     }

@@ -4,14 +4,27 @@ use super::kernel::Sizes;
 use crate::device::Operand;
 use crate::device::cuda::{Arg, Cuda, Grid, Kernel, Source};
 use crate::exec::Stream;
+use crate::meta::DType;
 
 /// One source a size of heads: a kernel's tiles have it as a constant.
 macro_rules! sources {
-    ($($head:literal),+) => {
-        [$(($head, Source { name: concat!("attention_", $head), text: concat!("#define HEAD ", $head, "\n", include_str!("kernel.cu")) })),+]
+    ($name:literal, $file:literal, $($head:literal),+) => {
+        [$((
+            $head,
+            Source {
+                name: concat!($name, $head),
+                text: concat!("#define HEAD ", $head, "\n", include_str!("kernel_common.cu"), include_str!($file)),
+            },
+        )),+]
     };
 }
-static SOURCES: [(u64, Source); 4] = sources![32, 64, 128, 256];
+/// For every type and GPU.
+static PLAIN: [(u64, Source); 4] = sources!["attention_", "kernel.cu", 32, 64, 128, 256];
+/// On tensor cores.
+static MMA: [(u64, Source); 4] = sources!["attention_mma_", "kernel_mma.cu", 32, 64, 128, 256];
+
+/// The largest head whose gradients the tensor cores' kernels have registers for.
+const MOST_MMA_BACKWARD: u64 = 128;
 
 /// Where the logarithms of sums are, and how far one head's are from the next's.
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +41,11 @@ impl Rows {
 
 /// A call.
 pub(super) struct Launch {
-    source: &'static Source,
     /// Elements of a row in shared memory.
     head: u64,
+    /// Its place in the lists of sources.
+    size: usize,
+    mma: bool,
     batch_heads: u64,
     batch_kv_heads: u64,
     length: u64,
@@ -41,24 +56,25 @@ pub(super) struct Launch {
 const THREADS: u32 = 128;
 
 impl Launch {
-    pub(super) fn new(s: &Sizes, scale: f64, causal: bool, keep: f64, stream: Option<Stream>) -> Self {
-        let (head, source) = SOURCES.iter().find(|(most, _)| s.head <= *most).expect("fused attention has heads of at most 256 features");
+    pub(super) fn new(cuda: &Cuda, dtype: DType, s: &Sizes, scale: f64, causal: bool, keep: f64, stream: Option<Stream>) -> Self {
+        let size = PLAIN.iter().position(|(most, _)| s.head <= *most).expect("fused attention has heads of at most 256 features");
         let Stream { seed, number } = stream.unwrap_or_default();
         let keep = if stream.is_some() { keep } else { 1.0 };
         let settings = [s.batch, s.heads, s.kv_heads, s.length, s.head, u64::from(causal), scale.to_bits(), keep.to_bits(), seed, number];
-        Self { source, head: *head, batch_heads: s.batch * s.heads, batch_kv_heads: s.batch * s.kv_heads, length: s.length, settings }
+        Self {
+            head: PLAIN[size].0,
+            size,
+            mma: dtype.is_half() && s.head.is_multiple_of(8) && cuda.facts().gpu.capability >= (8, 0),
+            batch_heads: s.batch * s.heads,
+            batch_kv_heads: s.batch * s.kv_heads,
+            length: s.length,
+            settings,
+        }
     }
 
     /// Address and the steps of batch, head and row.
     fn matrix(t: Operand<'_>) -> [u64; 4] {
         [t.address, t.meta.strides[0], t.meta.strides[1], t.meta.strides[2]]
-    }
-
-    fn launch(&self, cuda: &Cuda, entry: &'static str, of: Operand<'_>, blocks: (u64, u64), shared: u64, words: &[u64]) {
-        let kernel = Kernel { source: self.source, entry, types: &[of.meta.dtype] };
-        let count = |n: u64| u32::try_from(n).expect("a grid has fewer than 2^31 blocks, each of many elements");
-        let grid = Grid { blocks: (count(blocks.0), count(blocks.1), 1), threads: (THREADS, 1, 1) };
-        cuda.launch_with_shared(kernel, grid, count(shared), &[Arg::Struct(bytemuck::cast_slice(words))]);
     }
 
     fn words(&self, qkvo: [Operand<'_>; 4], rows: Rows, others: [[u64; 4]; 4], sums: u64) -> Vec<u64> {
@@ -74,9 +90,15 @@ impl Launch {
             return;
         }
         let words = self.words([q, k, v, out], rows, [[0; 4]; 4], 0);
-        let tile = if self.head > 128 { 16 } else { 32 };
-        let shared = 4 * (2 * tile * (self.head + 4) + tile * (tile + 4));
-        self.launch(cuda, "attention_forward", q, (self.length.div_ceil(tile), self.batch_heads), shared, &words);
+        let call = Call { cuda, source: self.source(self.mma), dtype: q.meta.dtype, words: &words };
+        let (tile, shared) = if self.mma {
+            let columns = if self.head > 128 { 32 } else { 64 };
+            (64, 2 * 2 * columns * (self.head + 8))
+        } else {
+            let tile = if self.head > 128 { 16 } else { 32 };
+            (tile, 4 * (2 * tile * (self.head + 4) + tile * (tile + 4)))
+        };
+        call.launch("attention_forward", (self.length.div_ceil(tile), self.batch_heads), shared);
     }
 
     pub(super) fn backward(
@@ -93,13 +115,42 @@ impl Launch {
         }
         let [dq, dk, dv] = to.map(Self::matrix);
         let words = self.words([q, k, v, out], rows, [Self::matrix(grad), dq, dk, dv], sums);
+        let mma = self.mma && self.head <= MOST_MMA_BACKWARD;
+        let call = Call { cuda, source: self.source(mma), dtype: q.meta.dtype, words: &words };
         let row_blocks = (self.batch_heads * self.length).div_ceil(u64::from(THREADS / 32));
-        self.launch(cuda, "attention_row_sums", q, (row_blocks, 1), 0, &words);
-        let tile = if self.head > 64 { 16 } else { 32 };
+        call.launch("attention_row_sums", (row_blocks, 1), 0);
+        let (tile, of_keys, of_queries) = if mma {
+            let shared = 2 * (2 * 64 + 2 * 32) * (self.head + 8);
+            (64, shared, shared)
+        } else {
+            let tile = if self.head > 64 { 16 } else { 32 };
+            let (matrices, scores) = (4 * 4 * tile * (self.head + 4), 4 * tile * (tile + 4));
+            (tile, matrices + 2 * scores, matrices + scores)
+        };
         let blocks = self.length.div_ceil(tile);
-        let shared = 4 * (4 * tile * (self.head + 4) + 2 * tile * (tile + 4));
-        self.launch(cuda, "attention_backward_keys", q, (blocks, self.batch_kv_heads), shared, &words);
-        let shared = 4 * (4 * tile * (self.head + 4) + tile * (tile + 4));
-        self.launch(cuda, "attention_backward_queries", q, (blocks, self.batch_heads), shared, &words);
+        call.launch("attention_backward_keys", (blocks, self.batch_kv_heads), of_keys);
+        call.launch("attention_backward_queries", (blocks, self.batch_heads), of_queries);
+    }
+
+    fn source(&self, mma: bool) -> &'static Source {
+        if mma { &MMA[self.size].1 } else { &PLAIN[self.size].1 }
+    }
+}
+
+/// Kernels of one source and their common argument.
+struct Call<'a> {
+    cuda: &'a Cuda,
+    source: &'static Source,
+    dtype: DType,
+    words: &'a [u64],
+}
+
+impl Call<'_> {
+    /// `blocks` in x and y, `shared` bytes of memory a block.
+    fn launch(&self, entry: &'static str, blocks: (u64, u64), shared: u64) {
+        let kernel = Kernel { source: self.source, entry, types: &[self.dtype] };
+        let count = |n: u64| u32::try_from(n).expect("a grid has fewer than 2^31 blocks, each of many elements");
+        let grid = Grid { blocks: (count(blocks.0), count(blocks.1), 1), threads: (THREADS, 1, 1) };
+        self.cuda.launch_with_shared(kernel, grid, count(shared), &[Arg::Struct(bytemuck::cast_slice(self.words))]);
     }
 }
