@@ -51,6 +51,26 @@ fn the_host_gives_the_committed_results() {
 }
 
 #[test]
+fn what_was_measured_on_an_h200_is_the_committed_results() {
+    let (committed, folder) = (committed(), repository().join("results/h200"));
+    let mut found = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Some(name) = path.file_name().and_then(|n| n.to_str()).filter(|n| n.ends_with(".csv")) else { continue };
+        same(
+            &BTreeMap::from([(name.to_owned(), read_to_string(&path).unwrap())]),
+            &BTreeMap::from([(name.to_owned(), committed[name].clone())]),
+        );
+        let run = read_to_string(path.with_extension("run.toml")).unwrap();
+        for word in ["device = \"cuda\"\n", "gpu = \"h200\"\n", "remainder = 0\n"] {
+            assert!(run.contains(word), "{name}: its run file lacks {word:?}");
+        }
+        found += 1;
+    }
+    assert!(found > 0, "{} holds no results", folder.display());
+}
+
+#[test]
 fn every_experiment_says_what_it_shows_and_names_the_schema() {
     for (folder, schema) in [(SMALL, "./schema.json"), (NETWORKS, "../schema.json")] {
         for entry in std::fs::read_dir(repository().join("experiments").join(folder)).unwrap() {

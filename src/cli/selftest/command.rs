@@ -71,8 +71,9 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         let mut norms = [None; TYPES.len()];
         for (norm, dtype) in norms.iter_mut().zip(TYPES).filter(|(_, dtype)| types.contains(dtype)) {
             let (device, reference) = exec();
-            *norm = Some(distance(&device, &reference, dtype).map_err(|e| failed(format!("{name} in {dtype}: {e}")))?);
-            place.check()?;
+            let found = distance(&device, &reference, dtype);
+            place.check()?; // a GPU that is lost also has no memory
+            *norm = Some(found.map_err(|e| failed(format!("{name} in {dtype}: {e}")))?);
         }
         Ok::<Line, Failure>(Line { name: name.to_owned(), norms })
     };

@@ -110,13 +110,14 @@ impl Cuda {
         }
         let key = Key::new(p, addend, workspace);
         let known = self.lt.plans.borrow().get(&key).copied();
-        let plan = match known {
-            Some(plan) => plan,
-            None => {
-                let plan = self.counted(|| self.plan(&key, workspace, p, addend))?;
-                self.lt.plans.borrow_mut().insert(key, plan);
-                plan
-            }
+        let Some(plan) = known else {
+            // The first run loads the kernel.
+            let plan = self.counted(|| {
+                let plan = self.plan(&key, workspace, p, addend)?;
+                plan.as_ref().map_or(Ok(()), |plan| self.run(plan, workspace, p, addend)).map(|()| plan)
+            })?;
+            self.lt.plans.borrow_mut().insert(key, plan);
+            return Ok(plan.is_some());
         };
         let Some(plan) = plan else { return Ok(false) };
         self.run(&plan, workspace, p, addend).map(|()| true)

@@ -46,8 +46,8 @@ KERNEL adam(LISTS(6) lists, Settings s, const float *grad_scale, const float *fo
   lists.each<T, 5>(t, update);
 }
 
-// Counts a step, where it is not skipped.
+// Counts a step, where it is not skipped. A block has one counter.
 KERNEL adam_count(LISTS(1) steps, const float *found_inf) {
   if (found_inf && *found_inf != 0.f) return;
-  for (u32 t = threadIdx.x; t < steps.count; t += blockDim.x) *reinterpret_cast<float *>(steps.address[0][t]) += 1.f;
+  if (threadIdx.x == 0) *reinterpret_cast<float *>(steps.address[0][steps.tensor()]) += 1.f;
 }
