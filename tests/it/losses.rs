@@ -44,6 +44,20 @@ fn convolutions() {
 }
 
 #[test]
+fn recurrent() {
+    // cuDNN's LSTM rounds factors to TF32, which takes the losses apart after some steps.
+    for (case, steps) in [("ref_lstm", 3), ("ref_gru", 10)] {
+        let losses = run(&experiment(case), &host()).losses();
+        let expected = read(case, "losses.csv");
+        let expected = expected.lines().skip(1).map(|l| l.split_once(',').unwrap().1.parse::<f64>().unwrap());
+        for (loss, expected) in losses.iter().zip(expected).take(steps) {
+            let difference = (loss - expected).abs() / expected;
+            assert!(difference <= 1e-4, "{case}: {difference:e}");
+        }
+    }
+}
+
+#[test]
 fn f64() {
     let difference = difference("ref_mlp_f64_rmsprop");
     assert!(difference <= 1e-10, "{difference:e}");
