@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 
 use super::args::Color;
 use super::{
-    check, completions, console, devices, diff, explain, export, fit, man, merge, pack, plot, predict, replay, run, schema, selftest,
-    summary,
+    check, completions, console, devices, diff, explain, export, fit, import, man, merge, pack, plot, predict, replay, run, schema,
+    selftest, summary,
 };
 
 const EXAMPLES: &str = "\
@@ -59,6 +59,7 @@ enum Command {
     Pack(pack::Args),
     Replay(replay::Args),
     Summary(summary::Args),
+    Import(import::Args),
     Schema(schema::Args),
     Devices(devices::Args),
     Selftest(selftest::Args),
@@ -86,6 +87,7 @@ pub fn main() -> ExitCode {
         Some(Command::Pack(args)) => pack::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Summary(args)) => summary::run(args),
+        Some(Command::Import(args)) => import::run(args),
         Some(Command::Schema(args)) => schema::run(args),
         Some(Command::Devices(args)) => devices::run(args),
         Some(Command::Selftest(args)) => selftest::run(args),

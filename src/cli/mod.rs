@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod export;
 mod fit;
+mod import;
 mod inputs;
 mod interrupt;
 mod load;

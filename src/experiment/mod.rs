@@ -8,6 +8,7 @@ pub mod case;
 mod data;
 pub mod diagnostic;
 mod document;
+pub mod import;
 pub mod load;
 mod read;
 mod refuse;

@@ -19,6 +19,7 @@ mod fake_cuda;
 mod fidelity;
 mod fit;
 mod gradients;
+mod import;
 mod losses;
 mod merge;
 mod plot;

@@ -1,0 +1,46 @@
+//! `runner import config.json`: an experiment from a Hugging Face configuration.
+
+use std::path::PathBuf;
+
+use super::console;
+use super::exit::{Exit, Failure};
+use crate::experiment::import::{Choices, import};
+use crate::report::files;
+
+/// Make an experiment of a Hugging Face config.json (gpt2, llama, mistral, qwen2, bert, vit), with its true sizes
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What the experiment language cannot express is told, and noted in the file.
+
+Example:
+  runner import config.json --length 1024 > llama.toml")]
+pub(super) struct Args {
+    /// The configuration
+    #[arg(value_name = "config.json")]
+    config: PathBuf,
+    /// Where to write the experiment; printed where not said
+    #[arg(long, value_name = "FILE.toml")]
+    out: Option<PathBuf>,
+    /// Positions of a sequence [default: the model's most, up to 2048]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    length: Option<u64>,
+    /// Samples a micro-step
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    batch_size: u64,
+}
+
+/// Writes or prints the experiment.
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let shown = args.config.display();
+    let text = std::fs::read_to_string(&args.config).map_err(|e| Failure::usage(format!("cannot read {shown}: {e}")))?;
+    let choices = Choices { length: args.length, batch_size: args.batch_size };
+    let imported = import(&text, choices).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
+    for missing in &imported.missing {
+        anstream::eprintln!("not expressed: {missing}");
+    }
+    match &args.out {
+        Some(path) => files::write_whole(path, imported.text.as_bytes()).map_err(|e| Failure::new(Exit::Failed, e))?,
+        None => console::print_always(&imported.text)?,
+    }
+    Ok(Exit::Done)
+}
