@@ -18,7 +18,8 @@ use crate::train::{Observer, Outfit};
 use super::args::{DeviceName, Files};
 use super::device::{Facts, Place};
 use super::exit::{Exit, Failure};
-use super::{dump, load, record};
+use super::names::Names;
+use super::{dump, fit, load, out_of_memory, record};
 
 /// A case to run.
 pub(super) struct Job {
@@ -41,6 +42,8 @@ pub(super) struct Outcome {
     pub(super) device_memory: Option<DeviceMemory>,
     /// What the GPU's libraries have asked for up to its end, as [`Place::asked`] tells.
     pub(super) scratch: BTreeMap<String, u64>,
+    /// Why memory ran out, in words, where it did.
+    pub(super) out_of_memory: Option<String>,
     /// Its memory snapshot, where one was wanted.
     pub(super) snapshot: Option<Vec<u8>>,
     /// Why it did not come to an end; out of memory is an end.
@@ -212,10 +215,19 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
     let micro_steps = load::micro_steps(&case.work);
     let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title };
     let mut predicted = Vec::new();
+    let mut out_of_memory = None;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         predicted = predict(&case.work, place.rules(), case.allocator.clone());
         heard.rows.reserve(predicted.len());
         let (recorder, ended) = record::run(place, &case, &Outfit { feed: case.feed.as_ref() }, history, &mut heard)?;
+        out_of_memory = recorder.failure().zip(heard.rows.last()).map(|(failure, row)| {
+            // Of a sweep one point is not worth the time: `runner fit` looks at all.
+            let fitting = case.key.is_empty().then(|| {
+                let room = failure.error.free.saturating_add(failure.error.reserved);
+                fit::cheapest(&experiment, &case, place.gpu(), failure.error.limit.map_or(room, |limit| limit.min(room)))
+            });
+            out_of_memory::explain(&title, row.at, failure, &Names::of(&case.work), fitting.as_deref())
+        });
         Ok((history.then(|| dump::of_run(&recorder, &case, &experiment).to_pickle()), ended))
     }));
     progress.skip(micro_steps.saturating_sub(heard.micro_steps.len() as u64));
@@ -228,7 +240,7 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
         // What was not come to is nobody's row.
         predicted.truncate(rows.len());
     }
-    Ok(Outcome { number, predicted, rows, micro_steps, device_memory, scratch: place.asked(), snapshot, failure })
+    Ok(Outcome { number, predicted, rows, micro_steps, device_memory, scratch: place.asked(), out_of_memory, snapshot, failure })
 }
 
 /// What a panic says.

@@ -22,6 +22,7 @@ mod machine;
 mod man;
 mod merge;
 mod names;
+mod out_of_memory;
 mod pack;
 mod plot;
 mod predict;

@@ -14,8 +14,8 @@ use super::names::Names;
 const LARGEST: usize = 5;
 
 /// What a failure met, for a person; `at` is the row of the phase, `title` the experiment and case. `fitting` are switches that would make
-/// it fit, each with what it needs.
-pub(super) fn explain(title: &str, at: At, failure: &Failure, names: &Names, fitting: &[String]) -> String {
+/// it fit, each with what it needs, where they were looked for.
+pub(super) fn explain(title: &str, at: At, failure: &Failure, names: &Names, fitting: Option<&[String]>) -> String {
     let mut text = format!("{title}: out of memory in {}\n", place(at));
     let error = &failure.error;
     let _ = writeln!(text, "  {}", error.message(0));
@@ -40,11 +40,10 @@ pub(super) fn explain(title: &str, at: At, failure: &Failure, names: &Names, fit
         let what = format!("{:>11}  {} ({})", format_bytes(held.bytes), names.tensor(held), held.category.name());
         line(if n == 0 { "largest" } else { "" }, &what);
     }
-    if fitting.is_empty() {
-        line("fits with", "no switch that is known");
-    }
-    for (n, switch) in fitting.iter().enumerate() {
-        line(if n == 0 { "fits with" } else { "" }, switch);
+    match fitting {
+        None => {}
+        Some([]) => line("fits with", "no switch that is known"),
+        Some(switches) => (0..).zip(switches).for_each(|(n, switch)| line(if n == 0 { "fits with" } else { "" }, switch)),
     }
     text
 }
@@ -59,9 +58,7 @@ fn place(at: At) -> String {
 
 /// What was reserved and not in use, and how much of it lay beside blocks in use, which is why it could not be given back.
 fn free(segments: &[Segment]) -> String {
-    let holes = |s: &Segment| -> Vec<u64> {
-        s.blocks.iter().filter(|b| b.state == BlockState::Inactive).map(|b| b.bytes).collect()
-    };
+    let holes = |s: &Segment| -> Vec<u64> { s.blocks.iter().filter(|b| b.state == BlockState::Inactive).map(|b| b.bytes).collect() };
     let all: Vec<u64> = segments.iter().flat_map(holes).collect();
     if all.is_empty() {
         return "nothing that is reserved was free".to_owned();

@@ -227,6 +227,9 @@ impl Run<'_> {
         if let (Some(path), Some(snapshot)) = (self.snapshot, &outcome.snapshot) {
             files::write_whole(path, snapshot).map_err(|e| Failure::new(Exit::Failed, e))?;
         }
+        if let Some(why) = &outcome.out_of_memory {
+            self.progress.suspend(|| anstream::eprint!("{why}"));
+        }
         if let Some(reason) = &outcome.failure {
             let title = self.shares[share].title(slot);
             self.progress.suspend(|| anstream::eprintln!("{title}: {reason}"));

@@ -3,6 +3,7 @@
 mod command;
 mod comparing;
 mod config;
+mod failures;
 mod pages;
 mod placement;
 mod properties;

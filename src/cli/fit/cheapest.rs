@@ -1,0 +1,45 @@
+//! The switches that would make a case fit that ran out of memory, by prediction, the cheapest first.
+
+use std::path::Path;
+
+use super::switches::{Switch, switches};
+use super::trial::Trial;
+use crate::experiment::Case;
+use crate::gpu::Gpu;
+use crate::meta::format_bytes;
+use crate::predict::predict;
+use crate::predict::room::{ends_well, most, roomy};
+
+/// How many are told.
+const TOLD: usize = 4;
+
+/// What would fit into `limit` bytes, each in words. Of a case whose batches come from files nothing is tried.
+pub(in crate::cli) fn cheapest(experiment: &str, case: &Case, gpu: &Gpu, limit: u64) -> Vec<String> {
+    let Some(text) = toml::to_string(&case.resolved).ok().filter(|_| case.feed.is_none()) else { return Vec::new() };
+    let base =
+        Trial { name: experiment.to_owned(), text, folder: Path::new("").to_path_buf(), settings: Vec::new(), gpu: gpu.clone(), limit };
+    let mut list = switches(&base, &case.resolved);
+    list.sort_by_key(cost);
+    list.iter().filter_map(|switch| fits(switch, gpu, limit)).take(TOLD).collect()
+}
+
+/// What a switch costs, cheap first: nothing, a slower step, a slower backward pass, precision, another result.
+fn cost(switch: &Switch) -> u32 {
+    let sets = |key: &str| switch.trial.settings.iter().any(|s| s.starts_with(key));
+    match switch.note {
+        "" if sets("allocator.") => 0,
+        "" if !sets("train.checkpointing") => 1,
+        "" => 3,
+        "the same effective batch" => 2,
+        "lower precision" => 4,
+        _ => 5,
+    }
+}
+
+fn fits(switch: &Switch, gpu: &Gpu, limit: u64) -> Option<String> {
+    let case = switch.trial.case(&[]).ok()?;
+    let rows = predict(&case.work, &roomy(gpu), case.allocator.with_limit(Some(limit)));
+    let (peak, reserved) = most(&rows);
+    let note = if switch.note.is_empty() { String::new() } else { format!(" ({})", switch.note) };
+    ends_well(&rows).then(|| format!("{}{note}: peak {}, reserved {}", switch.name, format_bytes(peak), format_bytes(reserved)))
+}

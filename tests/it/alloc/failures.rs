@@ -1,0 +1,48 @@
+//! Running out of memory, explained.
+
+use crate::support::Sandbox;
+
+/// PyTorch under this limit failed as the first test says, with these figures.
+const TIGHT: &str = r#"
+[allocator]
+memory_limit = 92274688
+
+[model]
+input = { features = [512] }
+layers = [{ linear = { out_features = 1024 } }, "relu", { linear = { out_features = 1024 } }, "relu", { linear = { out_features = 10 } }]
+
+[train]
+batch_size = 256
+steps = 3
+loss = "cross_entropy"
+optimizer = { adam = { lr = 0.001 } }
+"#;
+
+#[test]
+fn a_run_that_fails_says_who_asked_what_was_free_and_what_would_fit() {
+    let s = Sandbox::new();
+    s.write("tight.toml", TIGHT);
+    s.run(&["tight.toml", "--device", "virtual", "-q"]).exits(1).complains(&[
+        "tight: out of memory in step 1, micro-step 1, backward\n",
+        "CUDA out of memory. Tried to allocate 32.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which ",
+        "88.00 MiB allowed; Of the allocated memory 42.57 MiB is allocated by PyTorch, and 15.43 MiB is reserved by PyTorch but unallocated.",
+        "asked     32.00 MiB for workspace, linear backward of layer 4.linear (workspace); a segment of 32.00 MiB could not be had",
+        "free      15.43 MiB reserved and free in 6 blocks, the largest 14.00 MiB; 15.43 MiB of it is lost to fragmentation",
+        "held      42.57 MiB: workspace 33.00 MiB, parameters 6.05 MiB, activations ",
+        "largest     32.00 MiB  workspace, linear of layer 0.linear (workspace)",
+        " 4.00 MiB  2.weight (parameters)",
+        "fits with ",
+    ]);
+}
+
+#[test]
+fn switches_that_would_make_it_fit_are_named_cheapest_first() {
+    let s = Sandbox::new();
+    let wide = TIGHT.replace("92274688", "120000000").replace("batch_size = 256", "batch_size = 2048");
+    s.write("wide.toml", &wide);
+    let told = s.run(&["wide.toml", "--device", "virtual", "-q"]).exits(1).stderr;
+    let fits = told.split("fits with ").nth(1).unwrap_or_else(|| panic!("{told}"));
+    assert!(fits.contains(": peak ") && fits.contains(", reserved "), "{told}");
+    // Cut into eight, the same batch fits.
+    s.run(&["wide.toml", "--device", "virtual", "-q", "--set", "train.batch_size=256", "--set", "train.accumulation_steps=8"]).exits(0);
+}
