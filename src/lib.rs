@@ -10,16 +10,17 @@
 //! 6. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
 //! 7. [`model`]: from layers to a plan of operators over values.
 //! 8. [`data`]: the input pipeline: samples from files, prepared by threads, as bytes. Never a device, a tensor or an experiment file.
-//! 9. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
-//! 10. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
-//! 11. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 12. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 13. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 14. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 15. [`measure`]: what each number of a row is.
-//! 16. [`train`]: the reference loop. Never the predictor.
-//! 17. [`report`]: tables and files, from rows. Never how a row came about.
-//! 18. [`cli`]: the commands, and the only place where prediction and training meet.
+//! 9. [`save`]: a run's state as a file to go on from. Never a device or a plan.
+//! 10. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
+//! 11. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
+//! 12. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 13. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 14. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 15. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 16. [`measure`]: what each number of a row is.
+//! 17. [`train`]: the reference loop. Never the predictor.
+//! 18. [`report`]: tables and files, from rows. Never how a row came about.
+//! 19. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
@@ -37,6 +38,7 @@ pub mod optim;
 pub mod predict;
 pub mod record;
 pub mod report;
+pub mod save;
 pub mod scratch;
 pub mod tensor;
 pub mod train;

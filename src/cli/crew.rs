@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,7 +13,9 @@ use std::thread;
 use crate::experiment::Case;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Measured, MicroStep, Predicted};
+use crate::report::number::shortest;
 use crate::report::progress::Progress;
+use crate::save::{SaveError, Saver, Snapshot};
 use crate::train::{Observer, Outfit};
 
 use super::args::{DeviceName, Files};
@@ -31,6 +34,12 @@ pub(super) struct Job {
     pub(super) case: Case,
     /// Whether a memory snapshot is wanted of it.
     pub(super) history: bool,
+    /// Where it saves to, where it saves.
+    pub(super) save: PathBuf,
+    /// The save that it goes on from.
+    pub(super) going_on: Option<Arc<Snapshot>>,
+    /// Whether losses are not to be printed.
+    pub(super) quiet: bool,
 }
 
 /// What became of a case.
@@ -211,15 +220,17 @@ fn lock(queue: &Mutex<VecDeque<Job>>) -> MutexGuard<'_, VecDeque<Job>> {
 
 /// Runs a case to its end. A panic is this case's failure and no other's: nothing of a case outlives it.
 fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
-    let Job { number, experiment, title, case, history } = job;
+    let Job { number, experiment, title, case, history, save, going_on, quiet } = job;
     let micro_steps = load::micro_steps(&case.work);
-    let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title };
+    let saver = case.save.map(|_| Saver::new(save));
+    let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title, quiet, saver };
     let mut predicted = Vec::new();
     let mut out_of_memory = None;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         predicted = predict(&case.work, place.rules(), case.allocator.clone());
         heard.rows.reserve(predicted.len());
-        let (recorder, ended) = record::run(place, &case, &Outfit { feed: case.feed.as_ref() }, history, &mut heard)?;
+        let outfit = Outfit { feed: case.feed.as_ref(), log: case.log, save: case.save, resume: going_on.as_deref() };
+        let (recorder, mut ended) = record::run(place, &case, &outfit, history, &mut heard)?;
         out_of_memory = recorder.failure().zip(heard.rows.last()).map(|(failure, row)| {
             // Of a sweep one point is not worth the time: `runner fit` looks at all.
             let fitting = case.key.is_empty().then(|| {
@@ -228,6 +239,8 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
             });
             out_of_memory::explain(&title, row.at, failure, &Names::of(&case.work), fitting.as_deref())
         });
+        let unsaved = heard.saver.as_mut().and_then(|saver| saver.finish().err());
+        ended.stopped = ended.stopped.or(unsaved.map(|e| e.to_string()));
         Ok((history.then(|| dump::of_run(&recorder, &case, &experiment).to_pickle()), ended))
     }));
     progress.skip(micro_steps.saturating_sub(heard.micro_steps.len() as u64));
@@ -255,6 +268,8 @@ struct Heard<'a> {
     micro_steps: Vec<MicroStep>,
     progress: &'a Progress,
     title: &'a str,
+    quiet: bool,
+    saver: Option<Saver>,
 }
 
 impl Observer for Heard<'_> {
@@ -266,5 +281,16 @@ impl Observer for Heard<'_> {
     fn micro_step(&mut self, done: &MicroStep) {
         self.micro_steps.push(*done);
         self.progress.advance();
+    }
+
+    fn log(&mut self, step: u64, loss: Option<f64>) {
+        if !self.quiet {
+            let loss = loss.map_or_else(|| "not computed".to_owned(), shortest);
+            self.progress.suspend(|| anstream::eprintln!("step {step}: loss {loss}"));
+        }
+    }
+
+    fn save(&mut self, snapshot: Snapshot) -> Result<(), SaveError> {
+        self.saver.as_mut().map_or(Ok(()), |saver| saver.save(snapshot))
     }
 }

@@ -160,6 +160,7 @@ impl Place {
                 let _ = match work {
                     Work::Train(plan) => {
                         let mut short = (**plan).clone();
+                        short.settings.done = 0;
                         short.settings.steps = short.settings.steps.min(STEPS);
                         train::train(&Rc::new(short), &exec(), &mut Nobody)
                     }

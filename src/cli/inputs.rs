@@ -31,6 +31,11 @@ impl Outputs {
         }
     }
 
+    /// The save of case number `number`, from 1, of `cases`.
+    pub(super) fn save(&self, number: usize, cases: usize) -> PathBuf {
+        if cases == 1 { self.results.with_extension("safetensors") } else { self.results.with_extension(format!("{number}.safetensors")) }
+    }
+
     fn all(self) -> [PathBuf; 5] {
         [self.results, self.training, self.run, self.journal, self.partial]
     }

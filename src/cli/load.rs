@@ -74,7 +74,7 @@ pub(super) fn labels(case: &experiment::Case) -> Labels {
 pub(super) fn micro_steps(work: &Work) -> u64 {
     match work {
         Work::Script(_) => 0,
-        Work::Train(plan) => plan.settings.steps.saturating_mul(plan.settings.accumulation_steps),
+        Work::Train(plan) => (plan.settings.steps - plan.settings.done).saturating_mul(plan.settings.accumulation_steps),
     }
 }
 

@@ -109,7 +109,7 @@ fn history(args: &Args) -> Result<Option<String>, Failure> {
                 load::under(settings, &mut case);
             }
             let place = Place::choose(DeviceName::Virtual, gpu, Rc::new(Rules))?;
-            let (recorder, _) = record::run(&place, &case, &Outfit { feed: case.feed.as_ref() }, true, &mut Nobody)?;
+            let (recorder, _) = record::run(&place, &case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, true, &mut Nobody)?;
             (
                 timeline::of_run(&recorder, &Names::of(&case.work)),
                 format!("{}, {}", place.facts().place, settings_in_words(&case.allocator)),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::experiment::Case;
 use crate::measure::Recorder;
 use crate::record::{Measured, MicroStep};
+use crate::save::{SaveError, Snapshot};
 use crate::tensor::{Memory, SharedWatcher};
 use crate::train::{Observer, Outfit};
 
@@ -55,6 +56,14 @@ impl Observer for Both<'_> {
 
     fn micro_step(&mut self, done: &MicroStep) {
         self.other.micro_step(done);
+    }
+
+    fn log(&mut self, step: u64, loss: Option<f64>) {
+        self.other.log(step, loss);
+    }
+
+    fn save(&mut self, snapshot: Snapshot) -> Result<(), SaveError> {
+        self.other.save(snapshot)
     }
 
     fn end(&mut self, memory: &Memory) {

@@ -7,10 +7,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
+use crate::model::Work;
 use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::report::files;
@@ -19,6 +21,8 @@ use crate::report::number::thousands;
 use crate::report::progress::Progress;
 use crate::report::shard::Shard;
 use crate::report::words::count;
+use crate::save::{self, Snapshot};
+use crate::train;
 
 use super::args::{DeviceName, Files};
 use super::crew::{Crew, Job, Outcome, Report};
@@ -52,6 +56,9 @@ pub(super) struct Args {
     /// Go on from an interrupted or earlier run: cases whose experiment, version and device are unchanged count as done
     #[arg(long, conflicts_with = "list")]
     pub(super) resume: bool,
+    /// Go on from a save, of the same experiment
+    #[arg(long, value_name = "SAVE", conflicts_with_all = ["resume", "list"])]
+    pub(super) resume_from: Option<PathBuf>,
     /// Take only this share of every sweep, as in 2/8, and write NAME.shard-2-of-8.csv; `runner merge` joins them
     #[arg(long, value_name = "K/N")]
     pub(super) shard: Option<Shard>,
@@ -72,6 +79,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     }
     let mut crew = Crew::open(&devices, args.jobs.map(usize::from), &args.files)?;
     let mut shares = shares(&crew.facts().gpu)?;
+    let going_on = args.resume_from.as_deref().map(|save| go_on(save, &mut shares)).transpose()?.map(Arc::new);
     let cases = shares.iter().map(|s| s.slots.len()).sum();
     if args.snapshot.is_some() && cases != 1 {
         return Err(Failure::usage("--snapshot writes one file, so it takes one experiment of one case"));
@@ -107,11 +115,43 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
         progress,
         context,
         snapshot: args.snapshot.as_deref(),
+        going_on,
         exit: Exit::Done,
     };
     let exit = run.perform(crew);
     run.progress.finish();
     exit
+}
+
+/// Reads a save, and lets the one case that there is go on from it.
+///
+/// # Errors
+/// There are several cases; the save cannot be read, is of another network, or leaves nothing to do.
+fn go_on(save: &Path, shares: &mut [Share]) -> Result<Snapshot, Failure> {
+    let snapshot = save::read(save).map_err(Failure::usage)?;
+    let cases: usize = shares.iter().map(|s| s.slots.len()).sum();
+    let slot = shares.iter_mut().flat_map(|s| &mut s.slots).next().filter(|_| cases == 1);
+    let Some((case, experiment)) = slot.and_then(|slot| match &mut slot.state {
+        State::Waiting(case) => Some((case, &mut slot.experiment)),
+        _ => None,
+    }) else {
+        return Err(Failure::usage(format!("one case goes on from a save, and there are {cases}")));
+    };
+    let Work::Train(plan) = &mut case.work else {
+        return Err(Failure::usage("a run goes on from a save, and `[allocations]` trains nothing"));
+    };
+    let mut wrong = train::misfits(plan, &snapshot);
+    if snapshot.about.step >= plan.settings.steps {
+        wrong.push(format!("it has {} steps done, and the experiment has {}: nothing is left", snapshot.about.step, plan.settings.steps));
+    }
+    if wrong.is_empty() {
+        plan.settings.done = snapshot.about.step;
+        // What is written of it is not what the whole experiment gives.
+        experiment.insert("done_before".to_owned(), i64::try_from(snapshot.about.step).unwrap_or(i64::MAX).into());
+        return Ok(snapshot);
+    }
+    let lines = wrong.iter().map(|what| format!("\n  {what}")).collect::<String>();
+    Err(Failure::usage(format!("{} is no save of this experiment:{lines}", save.display())))
 }
 
 /// The devices asked for.
@@ -161,6 +201,8 @@ struct Run<'a> {
     context: Context<'a>,
     /// Where the one case's memory snapshot goes.
     snapshot: Option<&'a Path>,
+    /// The save that the one case goes on from.
+    going_on: Option<Arc<Snapshot>>,
     exit: Exit,
 }
 
@@ -172,12 +214,22 @@ impl Run<'_> {
         for (s, share) in self.shares.iter_mut().enumerate() {
             for i in 0..share.slots.len() {
                 let title = share.title(i);
+                let save = share.outputs.save(share.slots[i].number, share.of);
                 let slot = &mut share.slots[i];
                 if matches!(slot.state, State::Waiting(_))
                     && let State::Waiting(case) = std::mem::replace(&mut slot.state, State::Running)
                 {
                     let experiment = share.name.clone();
-                    jobs.push_back(Job { number: places.len(), experiment, title, case: *case, history: self.snapshot.is_some() });
+                    jobs.push_back(Job {
+                        number: places.len(),
+                        experiment,
+                        title,
+                        case: *case,
+                        history: self.snapshot.is_some(),
+                        save,
+                        going_on: self.going_on.clone(),
+                        quiet: self.quiet,
+                    });
                     places.push((s, i));
                 }
             }

@@ -14,7 +14,7 @@ use crate::report::files::{WriteError, write_whole};
 use crate::report::journal::{Finished, Journal, Setting, read_journal, read_results};
 use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
-use crate::report::{CaseReport, Labels, Table, join, results, training};
+use crate::report::{CaseReport, Labels, Table, join, pace, results, training};
 
 use super::crew::Outcome;
 use super::device::Facts;
@@ -196,9 +196,12 @@ impl Share {
                 })
                 .collect(),
         };
+        let timed = ended.iter().any(|(slot, _)| training::is_timed(&slot.experiment));
+        let last = ended.last().filter(|_| timed && context.facts.device != "virtual");
+        let pace = last.and_then(|(slot, f)| pace::sentence(&f.micro_steps, &slot.experiment)).unwrap_or_default();
         let steps = ended.iter().map(|(slot, f)| (&*slot.labels.case, &*f.micro_steps));
         write_whole(&self.outputs.results, &results::to_csv(&reports))?;
-        write_whole(&self.outputs.training, &training::to_csv(self.is_sweep, steps))?;
+        write_whole(&self.outputs.training, &training::to_csv(self.is_sweep, timed, steps))?;
         write_whole(&self.outputs.run, run_file.to_toml().as_bytes())?;
         self.journal = None;
         // Only a run that was interrupted leaves them.
@@ -210,6 +213,6 @@ impl Share {
         let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: true, .. }));
         let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
         let device = held.map(|held| load::in_words(&held)).unwrap_or_default();
-        Ok((format!("{}{device}-> {}\n\n", table.render(), self.outputs.results.display()), fine))
+        Ok((format!("{}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display()), fine))
     }
 }

@@ -38,7 +38,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for experiment in &experiments {
         for case in &experiment.cases {
-            let (recorder, ended) = record::run(&place, case, &Outfit { feed: case.feed.as_ref() }, false, &mut Nobody)?;
+            let (recorder, ended) =
+                record::run(&place, case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, false, &mut Nobody)?;
             let name = format!("{} {}", experiment.name, case.key);
             let name = name.trim_end();
             let stats = match (recorder.reached_end(), recorder.failure()) {

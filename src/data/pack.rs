@@ -1,5 +1,6 @@
 //! Samples prepared once for all, as TFRecord. The file appears whole or not at all.
 
+use std::io;
 use std::path::Path;
 
 use super::error::DataError;
@@ -19,10 +20,10 @@ use crate::meta::DType;
 /// The feed has random steps: they cannot be done once for all.
 pub fn pack(feed: &Feed, to: &Path) -> Result<u64, DataError> {
     assert!(!feed.settings.prepare.iter().any(super::Step::is_random), "random steps are not done once for all");
-    let refuse = |e: std::io::Error| DataError::of_file(to, format!("cannot be written: {e}"));
+    let refuse = |e: io::Error| DataError::of_file(to, format!("cannot be written: {e}"));
     let source = open(&feed.settings.files)?;
     let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new().prefix(".runner-").tempfile_in(folder).map_err(refuse)?;
+    let file = beside(folder).map_err(refuse)?;
     let mut writer = Writer::new(file);
     for number in 0..source.samples() {
         let sample = prepared(&*source, feed, number)?;
@@ -54,4 +55,16 @@ fn prepared(source: &dyn Source, feed: &Feed, number: u64) -> Result<Sample, Dat
         slot.append(array, &mut bytes).map_err(refuse)?;
     }
     Ok(sample)
+}
+
+/// A temporary file in `folder`, gone again unless persisted, with the permissions an ordinary new file has.
+fn beside(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".runner-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
 }

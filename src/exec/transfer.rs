@@ -52,6 +52,16 @@ impl Exec {
         }
     }
 
+    /// A contiguous tensor's bytes as they are stored, once all earlier work is done; zeros after a failure of the device.
+    #[must_use]
+    pub fn download(&self, t: &Tensor) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(t.meta().bytes()).expect("the host addresses what it copies")];
+        self.on_host(|host| host.download(t.operand(), &mut bytes));
+        // A failure is kept, and told at the end.
+        self.on_cuda(|gpu| drop(gpu.download(t.operand().address, &mut bytes)));
+        bytes
+    }
+
     /// `t.item()`: the value of a scalar; `None` where nothing computes one.
     #[must_use]
     pub fn item(&self, t: &Tensor) -> Option<f64> {

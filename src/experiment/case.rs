@@ -26,6 +26,10 @@ pub struct Case {
     pub work: Work,
     /// Where batches come from; `None` where they are synthetic.
     pub feed: Option<Feed>,
+    /// Steps from one loss that is waited for and told to the next; without, every loss is waited for and none told.
+    pub log: Option<u64>,
+    /// Steps from one save to the next, where there are any.
+    pub save: Option<u64>,
     /// The case as an experiment file of its own: overrides and sweep applied, defaults written out.
     pub resolved: toml::Table,
 }

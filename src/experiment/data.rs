@@ -1,4 +1,4 @@
-//! `[data]`: where samples come from and what is done to them. Files are opened as far as their headers, so that shapes that do not fit
+//! `[data]`, `[log]` and `[save]`: where samples come from and what is done to them. Files are opened as far as their headers, so that shapes that do not fit
 //! the model are mistakes of the experiment, found before anything runs.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::resolve::place;
 use super::tables::DATA;
 use crate::data::{Feed, Files, Settings, Slot, Step, inspect};
 use crate::meta::DType;
-use crate::model::field::{Value, Values};
+use crate::model::field::{Field, Value, Values};
 use crate::model::{Plan, Work};
 
 /// Reads `[data]` and holds it against the plan, whose settings take what is the loop's business. `None` where batches are synthetic,
@@ -48,6 +48,16 @@ pub(super) fn resolve(root: &Node, folder: &Path, work: Option<&mut Work>, reade
             None
         }
     }
+}
+
+/// `[log]` and `[save]`: every how many steps.
+pub(super) fn every(root: &Node, name: &str, fields: &'static [Field], reader: &mut Reader) -> Option<u64> {
+    let entry = root.entry(name)?;
+    let values = reader.table(&format!("[{name}]"), entry.key_span, &entry.value, fields)?;
+    if root.entry("allocations").is_some() {
+        reader.mistake(Diagnostic::new(entry.key_span, format!("`[{name}]` is for `[train]`, and `[allocations]` trains nothing")));
+    }
+    Some(values.integer("every"))
 }
 
 /// Where the source is written, or else the table.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::case::{Case, Experiment};
 use super::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use super::document::Node;
-use super::resolve::resolve;
+use super::resolve::{Run, resolve};
 use super::sweep::Axis;
 use super::{set, spell, sweep, syntax};
 use crate::gpu::Gpu;
@@ -84,7 +84,7 @@ fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[
                     break;
                 }
                 description = resolved.description;
-                if let (Some((allocator, work, feed)), true) = (resolved.case, found.is_empty()) {
+                if let (Some(Run { allocator, work, feed, log, save }), true) = (resolved.case, found.is_empty()) {
                     size += values(&work);
                     if count > 1 && size > MOST_VALUES_IN_PLANS {
                         let message = format!(
@@ -94,7 +94,7 @@ fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[
                         found.once.push(Diagnostic::new(sweep_span(&root), message));
                         break;
                     }
-                    cases.push(Case { key, allocator, work, feed, resolved: spell::out(&document) });
+                    cases.push(Case { key, allocator, work, feed, log, save, resolved: spell::out(&document) });
                 } else {
                     cases.clear();
                 }

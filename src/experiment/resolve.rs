@@ -6,7 +6,7 @@ use std::path::Path;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Node;
 use super::read::Reader;
-use super::tables::{ALLOCATOR, EXPERIMENT, MODEL, RESERVED, TRAIN};
+use super::tables::{ALLOCATOR, EXPERIMENT, LOG, MODEL, SAVE, TRAIN};
 use super::{data, script, train, words};
 use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
 use crate::data::Feed;
@@ -14,13 +14,28 @@ use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
 
+/// What one document comes to.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The allocator's settings.
+    pub(super) allocator: AllocatorConfig,
+    /// What runs.
+    pub(super) work: Work,
+    /// Where its batches come from.
+    pub(super) feed: Option<Feed>,
+    /// Steps between two losses that are told.
+    pub(super) log: Option<u64>,
+    /// Steps between two saves.
+    pub(super) save: Option<u64>,
+}
+
 /// What one document says.
 #[derive(Debug)]
 pub(super) struct Resolved {
     /// For people.
     pub(super) description: Option<String>,
-    /// The allocator's settings, what runs, and where its batches come from; only where there are no mistakes.
-    pub(super) case: Option<(AllocatorConfig, Work, Option<Feed>)>,
+    /// What it comes to; only where there are no mistakes.
+    pub(super) case: Option<Run>,
     /// Everything that is wrong.
     pub(super) mistakes: Vec<Diagnostic>,
 }
@@ -38,17 +53,15 @@ pub(super) fn resolve(root: &Node, folder: &Path, gpu: &Gpu, tolerate_missing: b
     let allocator = allocator(root, &mut reader);
     let mut work = work(root, &mut reader);
     let feed = data::resolve(root, folder, work.as_mut(), &mut reader);
-    let case = work.filter(|_| reader.mistakes.is_empty()).map(|work| (allocator, work, feed));
+    let [log, save] = [("log", LOG), ("save", SAVE)].map(|(name, fields)| data::every(root, name, fields, &mut reader));
+    let case = work.filter(|_| reader.mistakes.is_empty()).map(|work| Run { allocator, work, feed, log, save });
     Resolved { description, case, mistakes: reader.mistakes }
 }
 
 fn top_level(root: &Node, reader: &mut Reader) {
     let known: Vec<&'static str> = EXPERIMENT.iter().map(|f| f.name).collect();
     for entry in root.table().unwrap_or_default() {
-        if RESERVED.contains(&entry.key.as_str()) {
-            let message = format!("`[{}]` is a name kept for the input pipeline, which does not exist yet", entry.key);
-            reader.mistake(Diagnostic::new(entry.key_span, message).hint("leave it out: batches are synthetic"));
-        } else if !known.contains(&entry.key.as_str()) {
+        if !known.contains(&entry.key.as_str()) {
             reader.unknown(entry.key_span, &format!("an experiment has no `{}`", entry.key), &entry.key, &known);
             reader.misspelt.extend(words::nearest(&entry.key, &known));
         }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::sweep::SWEPT;
-use super::tables::{EXPERIMENT, RANGE, RESERVED};
+use super::tables::{EXPERIMENT, RANGE};
 use crate::model::field::{Field, Interval, Kind, Literal, Presence, Variant};
 use crate::model::layer::{BLOCK, KINDS, LayerKind};
 
@@ -21,9 +21,6 @@ pub fn json() -> Value {
     });
     let properties = &mut schema["properties"];
     properties["sweep"] = sweep();
-    for name in RESERVED {
-        properties[name] = json!({ "not": {}, "description": "A name kept for the input pipeline, which does not exist yet." });
-    }
     schema
 }
 

@@ -29,7 +29,7 @@ impl Axis {
 }
 
 /// Tables that a sweep may mirror.
-pub(super) const SWEPT: &[&str] = &["model", "train", "data", "allocator"];
+pub(super) const SWEPT: &[&str] = &["model", "train", "data", "log", "save", "allocator"];
 
 /// The axes of `[sweep]`, in the order of the file.
 pub(super) fn axes(root: &Node, mistakes: &mut Vec<Diagnostic>) -> Vec<Axis> {

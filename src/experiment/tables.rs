@@ -18,6 +18,13 @@ pub const EXPERIMENT: &[Field] = &[
         "Tensors made and dropped by hand, instead of [model] and [train].",
     ),
     Field::optional("data", Kind::Table(DATA), "batches are synthetic", "Where samples come from, and how they become batches."),
+    Field::optional(
+        "log",
+        Kind::Table(LOG),
+        "every loss is read when its step ends, and none is printed",
+        "When losses are read and printed.",
+    ),
+    Field::optional("save", Kind::Table(SAVE), "nothing is saved", "When weights and state are saved."),
     Field::optional("allocator", Kind::Table(ALLOCATOR), "PyTorch's defaults", "Settings of the caching allocator, by PyTorch's names."),
     Field::optional(
         "sweep",
@@ -29,9 +36,6 @@ pub const EXPERIMENT: &[Field] = &[
 
 /// A sweep's leaves have no table of their own: they are read as the fields that they stand for.
 const SWEEP: Kind = Kind::Table(&[]);
-
-/// Names kept for later.
-pub const RESERVED: &[&str] = &["log", "save"];
 
 /// `[model]`.
 pub const MODEL: &[Field] = &[
@@ -248,6 +252,12 @@ pub const DATA: &[Field] = &[
         "Copy the next batch to the device while a step runs: its inputs are there beside the step's own.",
     ),
 ];
+
+/// `[log]`.
+pub const LOG: &[Field] = &[Field::required("every", SIZE, "Steps from one loss that is waited for and printed to the next.")];
+
+/// `[save]`.
+pub const SAVE: &[Field] = &[Field::required("every", SIZE, "Steps from one save to the next, each in the place of the one before.")];
 
 /// `[data] source`.
 pub const SOURCES: &[Variant] = &[

@@ -113,6 +113,7 @@ fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {
         seed: train.integer("seed"),
         capability: reader.capability,
         device_prefetch: false,
+        done: 0,
     }
 }
 

@@ -181,6 +181,8 @@ pub struct Loop {
     pub capability: (u32, u32),
     /// Whether the next batch is copied to the device while a step runs: two sets of inputs are there from the first step on.
     pub device_prefetch: bool,
+    /// Steps that a run before has done; this one goes on after them.
+    pub done: u64,
 }
 
 impl Loop {

@@ -9,6 +9,7 @@ use crate::device::host::map;
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, TensorMeta};
 use crate::record::{About, Category, Running};
+use crate::save::Stored;
 use crate::tensor::Tensor;
 
 /// A trained tensor and the gradient that backward left, if it left one: without, it is not updated.
@@ -51,8 +52,47 @@ impl Scaling {
     }
 }
 
+/// What a save holds of an optimizer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SavedState {
+    /// The state of each parameter, by PyTorch's names.
+    pub parameters: Vec<BTreeMap<String, Stored>>,
+    /// Steps made, by parameter, where the optimizer counts them.
+    pub steps: Vec<u64>,
+}
+
+impl SavedState {
+    /// Fills a parameter's state, where the save has it.
+    pub(super) fn fill(&self, exec: &Exec, parameter: usize, state: &[(&str, Option<&Tensor>)]) {
+        let Some(saved) = self.parameters.get(parameter).filter(|_| exec.computes()) else { return };
+        for (name, tensor) in state {
+            if let (Some(stored), Some(tensor)) = (saved.get(*name), tensor)
+                && stored.bytes.len() as u64 == tensor.meta().bytes()
+            {
+                exec.upload(&stored.bytes, tensor);
+            }
+        }
+    }
+}
+
+/// A parameter's state, taken from the device.
+pub(super) fn taken(exec: &Exec, state: &[(&str, Option<&Tensor>)]) -> BTreeMap<String, Stored> {
+    let stored = |(name, tensor): &(&str, Option<&Tensor>)| {
+        let tensor = (*tensor)?;
+        let (dtype, shape) = (tensor.dtype(), tensor.shape().dims().to_vec());
+        Some(((*name).to_owned(), Stored { name: (*name).to_owned(), dtype, shape, bytes: exec.download(tensor) }))
+    };
+    state.iter().filter_map(stored).collect()
+}
+
 /// An optimizer with its state.
 pub trait Stepper {
+    /// Its state as it is now; what a save gave it and it has not taken over yet, as that.
+    fn save(&self, exec: &Exec) -> SavedState;
+
+    /// Goes on from a save: takes its values over as soon as there is room for them, which is made when it would be without.
+    fn restore(&mut self, saved: SavedState);
+
     /// One step. State that is not there yet is created on the way. `trained` has the same parameters in the same order each time.
     ///
     /// # Errors

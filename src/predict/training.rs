@@ -58,13 +58,13 @@ impl<'p> Training<'p, '_, '_> {
     fn run(&mut self) -> Attempt {
         let settings = &self.plan.settings;
         self.move_model()?;
-        self.at = At { step: 1, micro_step: 1, phase: Phase::Input };
+        self.at = At { step: settings.done + 1, micro_step: 1, phase: Phase::Input };
         if let Some(optimizer) = settings.optimizer.filter(|_| settings.trains()) {
             let recipe = optimizer.rule().construct(&self.parameters);
             self.optimize(&optimizer, &recipe)?;
         }
         let mut current: Option<(usize, Compiled<'p>)> = None;
-        for step in 1..=settings.steps {
+        for step in settings.done + 1..=settings.steps {
             let index = self.plan.schedule[usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.plan.schedule.len() - 1)];
             if current.as_ref().is_none_or(|(i, _)| *i != index) {
                 let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.cx, !settings.no_grad);
@@ -249,7 +249,8 @@ impl<'p> Training<'p, '_, '_> {
             if scaled {
                 self.scaler.before_step(&mut self.machine, optimizer.implementation() == Implementation::Fused)?;
             }
-            let recipe = optimizer.rule().step(&self.parameters, step);
+            // A run that goes on from a save makes its state anew.
+            let recipe = optimizer.rule().step(&self.parameters, step - settings.done);
             self.optimize(&optimizer, &recipe)?;
             if scaled {
                 self.scaler.after_step(&mut self.machine);

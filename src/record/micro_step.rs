@@ -28,4 +28,8 @@ pub struct StepTimes {
     pub copying: f64,
     /// The device computing, from the batch to the last update.
     pub busy: f64,
+    /// Reading and telling the loss, where it is logged.
+    pub logging: f64,
+    /// Taking the state out of the run, and waiting for the save before.
+    pub saving: f64,
 }

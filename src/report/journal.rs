@@ -98,7 +98,7 @@ fn line(case: &Finished) -> Vec<u8> {
         device_memory: case.device_memory,
         scratch: case.scratch.clone(),
         rows: text(results::to_csv(&[report])),
-        training: text(training::to_csv(false, std::iter::once(("", &*case.micro_steps)))),
+        training: text(training::to_csv(false, training::is_timed(&case.experiment), std::iter::once(("", &*case.micro_steps)))),
     })
 }
 

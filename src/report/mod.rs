@@ -9,6 +9,7 @@ pub mod fold;
 pub mod journal;
 pub mod merge;
 pub mod number;
+pub mod pace;
 pub mod plot;
 pub mod point;
 pub mod progress;

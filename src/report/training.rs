@@ -6,11 +6,32 @@ use std::collections::BTreeMap;
 use super::number::shortest;
 use crate::record::{MicroStep, StepTimes};
 
-/// The whole file; `cases` pairs each case's name with its micro-steps. A sweep has one column more, in front: the case.
+/// The columns of a pipeline, in seconds: what each micro-step's time went to.
+const TIMES: [(&str, fn(&StepTimes) -> f64); 6] = [
+    ("waiting", |t| t.waiting),
+    ("preparing", |t| t.preparing),
+    ("copying", |t| t.copying),
+    ("busy", |t| t.busy),
+    ("logging", |t| t.logging),
+    ("saving", |t| t.saving),
+];
+
+/// Whether an experiment, all defaults written out, has a pipeline whose times are told.
 #[must_use]
-pub fn to_csv<'a>(sweep: bool, cases: impl Iterator<Item = (&'a str, &'a [MicroStep])>) -> Vec<u8> {
-    let named = |case: &str, cells: [String; 5]| -> Vec<String> { sweep.then(|| case.to_string()).into_iter().chain(cells).collect() };
-    let header = named("case", ["step", "micro_step", "loss", "skipped", "seconds"].map(String::from));
+pub fn is_timed(experiment: &toml::Table) -> bool {
+    ["data", "log", "save"].iter().any(|table| experiment.contains_key(*table))
+}
+
+/// The whole file; `cases` pairs each case's name with its micro-steps. A sweep has one column more, in front: the case. `timed` adds
+/// what the time went to, for experiments with `[data]`, `[log]` or `[save]`.
+#[must_use]
+pub fn to_csv<'a>(sweep: bool, timed: bool, cases: impl Iterator<Item = (&'a str, &'a [MicroStep])>) -> Vec<u8> {
+    let named = |case: &str, cells: [String; 5], times: [String; TIMES.len()]| -> Vec<String> {
+        let times = times.into_iter().filter(|_| timed);
+        sweep.then(|| case.to_string()).into_iter().chain(cells).chain(times).collect()
+    };
+    let header =
+        named("case", ["step", "micro_step", "loss", "skipped", "seconds"].map(String::from), TIMES.map(|(name, _)| name.to_owned()));
     let rows = cases.flat_map(|(case, steps)| {
         steps.iter().map(move |m| {
             named(
@@ -22,6 +43,7 @@ pub fn to_csv<'a>(sweep: bool, cases: impl Iterator<Item = (&'a str, &'a [MicroS
                     m.skipped.to_string(),
                     format!("{:.6}", m.seconds),
                 ],
+                TIMES.map(|(_, time)| format!("{:.6}", time(&m.times))),
             )
         })
     });

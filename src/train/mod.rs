@@ -11,8 +11,10 @@ mod outfit;
 mod reference_loop;
 mod scaler;
 mod script;
+mod state;
 
 pub use observer::Observer;
 pub use outfit::{Outfit, Stop};
 pub use reference_loop::{train, train_with};
 pub use script::follow;
+pub use state::misfits;

@@ -2,12 +2,19 @@
 
 use crate::alloc::OutOfMemory;
 use crate::data::{DataError, Feed};
+use crate::save::{SaveError, Snapshot};
 
 /// What a run works with; by default nothing: batches are synthetic.
 #[derive(Debug, Default)]
 pub struct Outfit<'a> {
     /// Where batches come from.
     pub feed: Option<&'a Feed>,
+    /// The loss is told every so many steps, and not waited for in between.
+    pub log: Option<u64>,
+    /// The state is saved every so many steps.
+    pub save: Option<u64>,
+    /// What the run goes on from, after the steps that the plan says are done.
+    pub resume: Option<&'a Snapshot>,
 }
 
 /// Why a run ended before its last step. Its rows so far have been given.
@@ -19,6 +26,9 @@ pub enum Stop {
     /// A batch could not be had.
     #[error("{0}")]
     Data(#[from] DataError),
+    /// The state could not be saved.
+    #[error("{0}")]
+    Save(#[from] SaveError),
 }
 
 impl From<OutOfMemory> for Stop {

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::batches::Batches;
+use super::batches::{Batches, timed};
 use super::data;
 use super::interpreter::{Model, Place, Variables, Which, run};
 use super::observer::Observer;
 use super::outfit::{Outfit, Stop};
 use super::scaler::Scaler;
+use super::state;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
 use crate::exec::{Exec, Later, Result, Stream};
 use crate::measure;
@@ -17,6 +18,7 @@ use crate::model::{KeepLoss, Plan, Program, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
 use crate::record::{About, At, Category, MicroStep, Phase, Running, StepTimes};
+use crate::save::Snapshot;
 use crate::tensor::Tensor;
 
 /// Trains, or infers, as the plan says, on synthetic batches. Where memory runs out, the row of that phase is the last.
@@ -84,10 +86,10 @@ struct Names {
 fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result::Result<(), Stop> {
     let exec = cx.exec;
     let settings = &plan.settings;
-    let (model, parameters) = to_device(plan, exec)?;
+    let (model, parameters) = to_device(plan, exec, outfit.resume)?;
     cx.row();
 
-    cx.at = At { step: 1, micro_step: 1, phase: Phase::Input };
+    cx.at = At { step: settings.done + 1, micro_step: 1, phase: Phase::Input };
     let optimizer = settings.optimizer.filter(|_| settings.trains());
     if let Some(optimizer) = &optimizer {
         exec.memory().begin(Running::outside(optimizer.name()));
@@ -99,9 +101,14 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
     let mut scaler = settings.has_scaler().then(Scaler::default);
     let tape = Tape::new(!settings.no_grad);
     let mut names = Names::default();
-    let mut batches = Batches::new(plan, exec, outfit, 0)?;
+    let mut batches = Batches::new(plan, exec, outfit, settings.done * settings.accumulation_steps)?;
     exec.generator().set_state(Stream { seed: settings.seed, number: 0 });
-    for step in 1..=settings.steps {
+    if let Some(snapshot) = outfit.resume {
+        state::put_back(exec, plan, snapshot, stepper.as_deref_mut(), scaler.as_mut());
+    }
+    let mut untold = Vec::new();
+    for step in settings.done + 1..=settings.steps {
+        let due = |every: Option<u64>| every.is_some_and(|n| step % n == 0);
         let program = plan.program_index(step);
         for micro_step in 1..=settings.accumulation_steps {
             let last = micro_step == settings.accumulation_steps;
@@ -134,22 +141,58 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
                 exec.memory().empty_cache();
                 cx.row();
             }
-            let computed = batch_there.elapsed();
+            cx.times.busy = batch_there.elapsed().as_secs_f64();
             input_ahead(plan, cx, &mut batches, number + 1, &names)?;
-            exec.wait();
-            cx.times.busy = computed.as_secs_f64();
-            let seconds = started.elapsed().as_secs_f64();
-            let loss = loss.and_then(|loss| exec.value(loss));
-            let skipped = found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);
-            cx.observer.micro_step(&MicroStep { step, micro_step, loss, skipped, seconds, times: cx.times });
+            // Without a log every loss is told at once. With one, nobody waits for those between.
+            if outfit.log.is_none() {
+                timed(&mut cx.times.busy, || exec.wait());
+            } else if last && due(outfit.log) {
+                let observer = &mut *cx.observer;
+                timed(&mut cx.times.logging, || {
+                    exec.wait();
+                    observer.log(step, loss.and_then(|loss| exec.value(loss)));
+                });
+            }
+            if last && exec.computes() && due(outfit.save) {
+                let observer = &mut *cx.observer;
+                timed(&mut cx.times.saving, || observer.save(state::take(exec, &model, step, stepper.as_deref(), scaler.as_ref())))?;
+            }
+            untold.push(Untold { step, micro_step, loss, found_inf, seconds: started.elapsed().as_secs_f64(), times: cx.times });
+            if outfit.log.is_none() || due(outfit.log) || untold.len() >= MOST_UNTOLD || step == settings.steps {
+                exec.wait();
+                untold.drain(..).for_each(|u| cx.observer.micro_step(&u.told(exec)));
+            }
         }
     }
     cx.observer.end(exec.memory());
     Ok(())
 }
 
-/// `net.to(device)`: one tensor after another.
-fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)> {
+/// How many micro-steps may go by untold: the device has room for the losses of twice as many.
+const MOST_UNTOLD: usize = 128;
+
+/// A micro-step whose loss may be on its way still.
+struct Untold {
+    step: u64,
+    micro_step: u64,
+    loss: Option<Later>,
+    found_inf: Option<Later>,
+    seconds: f64,
+    times: StepTimes,
+}
+
+impl Untold {
+    /// The micro-step, once the device was waited for.
+    fn told(self, exec: &Exec) -> MicroStep {
+        let Self { step, micro_step, seconds, times, .. } = self;
+        let loss = self.loss.and_then(|loss| exec.value(loss));
+        let skipped = self.found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);
+        MicroStep { step, micro_step, loss, skipped, seconds, times }
+    }
+}
+
+/// `net.to(device)`: one tensor after another, from a save where there is one.
+fn to_device(plan: &Rc<Plan>, exec: &Exec, resume: Option<&Snapshot>) -> Result<(Rc<Model>, Vec<Parameter>)> {
     let mut moved: Vec<Tensor> = Vec::with_capacity(plan.state.len());
     let mut values = data::state(plan);
     for (number, tensor) in (0..).zip(&plan.state) {
@@ -161,7 +204,10 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec) -> Result<(Rc<Model>, Vec<Parameter>)
         };
         let on_device = exec.empty_as(tensor.meta.clone(), category)?;
         if exec.computes() {
-            exec.upload(values.next().expect("values for each tensor").bytes(), &on_device);
+            match resume.and_then(|snapshot| snapshot.tensor(&tensor.name)) {
+                Some(stored) => exec.upload(&stored.bytes, &on_device),
+                None => exec.upload(values.next().expect("values for each tensor").bytes(), &on_device),
+            }
         }
         moved.push(on_device);
         flatten(plan, exec, &mut moved)?;
@@ -266,7 +312,7 @@ fn forward(model: &Rc<Model>, cx: &mut Run<'_>, tape: &Tape, program_index: usiz
         })?;
         Ok(Some(variables.get(body.result).clone()))
     };
-    if settings.amp == Some(DType::BF16) && exec.gpu().capability < (8, 0) && (cx.at.step, cx.at.micro_step) == (1, 1) {
+    if settings.amp == Some(DType::BF16) && exec.gpu().capability < (8, 0) && (cx.at.step, cx.at.micro_step) == (settings.done + 1, 1) {
         // Autocast asks once whether the GPU takes bfloat16; of those before Ampere it asks by making a tensor.
         drop(exec.empty(TensorMeta::scalar(DType::BF16))?);
     }

@@ -26,6 +26,8 @@ const GROWTH_INTERVAL: u32 = 2000;
 #[derive(Default)]
 pub(super) struct Scaler {
     state: Option<State>,
+    /// Scale and fine steps of a save, until there is room for them.
+    saved: Option<(f32, u32)>,
 }
 
 struct State {
@@ -36,16 +38,36 @@ struct State {
 }
 
 impl Scaler {
+    /// Its scale, and how many steps in a row were fine; `None` before the first loss.
+    pub(super) fn save(&self, exec: &Exec) -> Option<(f32, u32)> {
+        let Some(state) = &self.state else { return self.saved };
+        let mut fine_steps = state.fine_steps;
+        exec.on_cuda(|gpu| {
+            let mut bytes = [0; 4];
+            // After a failure the run ends, and nothing is saved.
+            if gpu.download(state.growth_tracker.address(), &mut bytes).is_ok() {
+                fine_steps = u32::from_ne_bytes(bytes);
+            }
+        });
+        Some((exec.item(&state.scale)? as f32, fine_steps))
+    }
+
+    /// Goes on from a save.
+    pub(super) fn restore(&mut self, saved: (f32, u32)) {
+        self.saved = Some(saved);
+    }
+
     /// `scaler.scale(loss)`.
     pub(super) fn scale(&mut self, exec: &Exec, tape: &Tape, loss: &Variable) -> Result<Variable> {
         let state = match &mut self.state {
             Some(state) => state,
             none => {
                 let scale = scalar(exec, DType::F32)?;
-                exec.fill(&scale, INITIAL_SCALE);
+                let (value, fine_steps) = self.saved.take().map_or((INITIAL_SCALE, 0), |(scale, fine)| (f64::from(scale), fine));
+                exec.fill(&scale, value);
                 let growth_tracker = exec.memory().allocate(4, Category::Other)?;
-                exec.on_cuda(|gpu| gpu.fill(growth_tracker.address(), 0, 4));
-                none.insert(State { scale, growth_tracker, fine_steps: 0 })
+                exec.on_cuda(|gpu| gpu.upload(growth_tracker.address(), &fine_steps.to_ne_bytes()));
+                none.insert(State { scale, growth_tracker, fine_steps })
             }
         };
         let scale = Variable::constant(state.scale.clone());

@@ -1,7 +1,7 @@
 //! The input pipeline as a user meets it: files in, batches that the model trains on, and what is wrong with files.
 
 mod failures;
-mod files;
+pub(crate) mod files;
 mod language;
 mod memory;
 mod stages;

@@ -52,7 +52,7 @@ fn the_host_gives_the_committed_results() {
 
 #[test]
 fn what_was_measured_on_an_h200_is_the_committed_results() {
-    let (committed, folder) = (committed(), repository().join("results/h200"));
+    let (committed, folder) = (committed(SMALL), repository().join("results/h200"));
     let mut found = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
@@ -91,4 +91,30 @@ fn the_committed_schema_is_the_one_generated() {
         read_to_string(repository().join("experiments/schema.json")).unwrap() == generated,
         "run `runner schema > experiments/schema.json`"
     );
+}
+
+#[test]
+fn the_pipeline_changes_time_and_never_data() {
+    let s = Sandbox::new();
+    let names = ["pipeline_serial", "pipeline_prefetch", "pipeline_parallel", "pipeline_records", "pipeline_logging"];
+    let losses = names.map(|name| {
+        let file = repository().join(format!("experiments/{name}.toml"));
+        s.run(&[file.to_str().unwrap(), "--device", "host", "--out", "out", "--quiet"]).exits(0);
+        let training = crate::support::rows(&s.read(&format!("out/{name}.training.csv")));
+        training.into_iter().map(|r| r["loss"].clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(losses[0].len(), 8);
+    assert_ne!(losses[0][0], losses[0][1]);
+    for (name, found) in names.iter().zip(&losses) {
+        assert_eq!(found, &losses[0], "{name}");
+    }
+}
+
+#[test]
+fn the_packed_digits_are_those_of_the_pipeline() {
+    let s = Sandbox::new();
+    let file = repository().join("experiments/pipeline_serial.toml");
+    s.run(&["pack", file.to_str().unwrap(), "digits.tfrecord"]).exits(0);
+    let committed = std::fs::read(repository().join("experiments/data/digits.tfrecord")).unwrap();
+    assert!(std::fs::read(s.path("digits.tfrecord")).unwrap() == committed, "pack experiments/pipeline_serial.toml again");
 }

@@ -27,6 +27,7 @@ mod readme;
 mod results;
 mod rules;
 mod run;
+mod save;
 mod scratch;
 mod support;
 mod sweep;

@@ -25,12 +25,14 @@ fn commands() -> Vec<(String, i32)> {
 /// A folder with the experiments, and the program as `runner` on its path.
 fn clone() -> Sandbox {
     let s = Sandbox::new();
-    for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            continue;
+    for folder in ["experiments", "experiments/data"] {
+        std::fs::create_dir_all(s.path(folder)).unwrap();
+        for entry in std::fs::read_dir(repository().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                std::fs::copy(&path, s.path(folder).join(path.file_name().unwrap())).unwrap();
+            }
         }
-        s.write(&format!("experiments/{}", path.file_name().unwrap().to_str().unwrap()), &read_to_string(&path).unwrap());
     }
     s.shell("mkdir -p target bin && ln -s \"$RUNNER\" bin/runner").exits(0);
     s

@@ -180,7 +180,7 @@ fn verify(trial: &Trial, axis: &str, largest: Largest, place: &Place) -> Result<
         // What the language refuses does not run.
         let Ok(case) = trial.limited(axis, value) else { return Ok(false) };
         let mut heard = Heard(true);
-        record::run(place, &case, &Outfit { feed: case.feed.as_ref() }, false, &mut heard)?;
+        record::run(place, &case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, false, &mut heard)?;
         Ok(heard.0)
     };
     let agree = match largest {

@@ -186,8 +186,13 @@ fn run(path: &Path, set: &[String], gpu: &'static Gpu) -> Result<Source, Failure
     let case = one_case(path, set, gpu)?;
     let mut unlimited = case.clone();
     unlimited.allocator = AllocatorConfig::default();
-    let (recorder, _) =
-        record::run(&Place::boundless(gpu, Rc::new(Rules)), &unlimited, &Outfit { feed: case.feed.as_ref() }, true, &mut Nobody)?;
+    let (recorder, _) = record::run(
+        &Place::boundless(gpu, Rc::new(Rules)),
+        &unlimited,
+        &Outfit { feed: case.feed.as_ref(), ..Outfit::default() },
+        true,
+        &mut Nobody,
+    )?;
     let names = Names::of(&case.work);
     let mut writer = Requests::default();
     for entry in recorder.history() {

@@ -46,6 +46,11 @@ impl Host {
         self.lend([], [to], |[], [mut to]| to.copy_bytes(bytes));
     }
 
+    /// Copies a contiguous tensor's stored bytes to the program's own memory.
+    pub fn download(&self, from: Operand<'_>, bytes: &mut [u8]) {
+        self.lend([from], [], |[from], []| bytes.copy_from_slice(from.raw()));
+    }
+
     /// Overwrites a tensor with as many values, rounded to its type.
     pub fn store<R: Real>(&self, to: Operand<'_>, values: &[R]) {
         self.lend([], [to], |[], [mut to]| {

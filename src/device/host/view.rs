@@ -76,6 +76,16 @@ impl<'a> View<'a> {
         Self { bytes, dtype: meta.dtype, layout: Layout::of(meta) }
     }
 
+    /// The elements as they are stored.
+    ///
+    /// # Panics
+    /// They do not lie in order.
+    #[must_use]
+    pub fn raw(&self) -> &'a [u8] {
+        assert!(self.layout.is_dense(), "bytes are copied from contiguous tensors");
+        self.bytes
+    }
+
     /// Values of the program's own, laid out as `meta` says.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
+use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, taken, temporaries};
 use crate::optim::{Adagrad, Implementation};
 use crate::tensor::Tensor;
 
@@ -16,12 +16,14 @@ static SOURCE: Source = Source { name: "adagrad", text: include_str!("kernel.cu"
 pub(in crate::optim) struct Stepper {
     adagrad: Adagrad,
     sums: Vec<Tensor>,
+    /// What it goes on from, until it has taken that over.
+    saved: Option<SavedState>,
 }
 
 impl Stepper {
     pub(in crate::optim) fn new(adagrad: Adagrad, exec: &Exec, parameters: &[Tensor]) -> Result<Self> {
         let sums = parameters.iter().map(|p| state_like(exec, p)).collect::<Result<_>>()?;
-        Ok(Self { adagrad, sums })
+        Ok(Self { adagrad, sums, saved: None })
     }
 
     fn update(&self, host: &Host, trained: &[Trained]) {
@@ -47,7 +49,19 @@ impl Stepper {
     }
 }
 
+/// PyTorch's name of the state.
+const SUM: &str = "sum";
+
 impl kernel::Stepper for Stepper {
+    fn save(&self, exec: &Exec) -> SavedState {
+        let now = || self.sums.iter().map(|sum| taken(exec, &[(SUM, Some(sum))])).collect();
+        self.saved.clone().unwrap_or_else(|| SavedState { parameters: now(), steps: Vec::new() })
+    }
+
+    fn restore(&mut self, saved: SavedState) {
+        self.saved = Some(saved);
+    }
+
     fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
         match self.adagrad.implementation {
             Implementation::ForLoop => {
@@ -63,6 +77,9 @@ impl kernel::Stepper for Stepper {
                 let numerator = temporaries(exec, self.updated(trained).map(|(_, grad)| grad))?;
                 drop((numerator, std));
             }
+        }
+        if let Some(saved) = self.saved.take() {
+            self.sums.iter().enumerate().for_each(|(i, sum)| saved.fill(exec, i, &[(SUM, Some(sum))]));
         }
         exec.on_host(|host| self.update(host, trained));
         exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));

@@ -7,7 +7,7 @@ use crate::device::cuda::{Cuda, Entry, Kernel, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::DType;
-use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, step_counter, temporaries};
+use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, step_counter, taken, temporaries};
 use crate::optim::{Adam, Implementation};
 use crate::tensor::Tensor;
 
@@ -34,6 +34,8 @@ struct Settings {
 pub(in crate::optim) struct Stepper {
     adam: Adam,
     state: Vec<Option<State>>,
+    /// What it goes on from, until it has taken that over.
+    saved: Option<SavedState>,
 }
 
 /// One parameter's state, in the order of its creation. Without `fused` the step counts on the host.
@@ -65,7 +67,7 @@ impl State {
 
 impl Stepper {
     pub(in crate::optim) fn new(adam: Adam, parameters: usize) -> Self {
-        Self { adam, state: (0..parameters).map(|_| None).collect() }
+        Self { adam, state: (0..parameters).map(|_| None).collect(), saved: None }
     }
 
     /// Whether weight decay is added to the gradient, in a temporary.
@@ -80,6 +82,16 @@ impl Stepper {
             }
         }
         Ok(())
+    }
+
+    /// The values of a save, now that there is room for them.
+    fn take_over(&mut self, exec: &Exec) {
+        let Some(saved) = self.saved.take() else { return };
+        for (i, state) in self.state.iter_mut().enumerate() {
+            let Some(state) = state else { continue };
+            saved.fill(exec, i, &state.named());
+            state.steps = saved.steps.get(i).and_then(|&n| i32::try_from(n).ok()).unwrap_or(0);
+        }
     }
 
     fn updated<'a>(&'a self, trained: &'a [Trained]) -> impl Iterator<Item = (&'a State, &'a Tensor)> {
@@ -190,9 +202,29 @@ fn update<R: Real>(host: &Host, adam: Adam, grad: Operand<'_>, p: Operand<'_>, s
     }
 }
 
+impl State {
+    /// By PyTorch's names.
+    fn named(&self) -> [(&'static str, Option<&Tensor>); 4] {
+        let moments = [("exp_avg", Some(&self.exp_avg)), ("exp_avg_sq", Some(&self.exp_avg_sq))];
+        [moments[0], moments[1], ("max_exp_avg_sq", self.max_exp_avg_sq.as_ref()), ("step", self.step.as_ref())]
+    }
+}
+
 impl kernel::Stepper for Stepper {
+    fn save(&self, exec: &Exec) -> SavedState {
+        let of = |state: &Option<State>| state.as_ref().map(|s| taken(exec, &s.named())).unwrap_or_default();
+        let steps = |state: &Option<State>| state.as_ref().map_or(0, |s| u64::from(s.steps.unsigned_abs()));
+        let now = || SavedState { parameters: self.state.iter().map(of).collect(), steps: self.state.iter().map(steps).collect() };
+        self.saved.clone().unwrap_or_else(now)
+    }
+
+    fn restore(&mut self, saved: SavedState) {
+        self.saved = Some(saved);
+    }
+
     fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
         self.create_state(exec, trained)?;
+        self.take_over(exec);
         match self.adam.implementation {
             Implementation::ForLoop => self.for_loop(exec, trained)?,
             Implementation::Foreach => self.foreach(exec, trained)?,

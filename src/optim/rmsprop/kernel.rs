@@ -6,7 +6,7 @@ use crate::device::Operand;
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Trained, address, launch, state_like, temporaries};
+use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, taken, temporaries};
 use crate::optim::{Implementation, RmsProp};
 use crate::tensor::Tensor;
 
@@ -32,6 +32,8 @@ struct Settings {
 pub(in crate::optim) struct Stepper {
     rmsprop: RmsProp,
     state: Vec<Option<State>>,
+    /// What it goes on from, until it has taken that over.
+    saved: Option<SavedState>,
 }
 
 /// One parameter's state, in the order of its creation.
@@ -43,7 +45,7 @@ struct State {
 
 impl Stepper {
     pub(in crate::optim) fn new(rmsprop: RmsProp, parameters: usize) -> Self {
-        Self { rmsprop, state: (0..parameters).map(|_| None).collect() }
+        Self { rmsprop, state: (0..parameters).map(|_| None).collect(), saved: None }
     }
 
     fn create_state(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
@@ -113,7 +115,24 @@ fn update<R: Real>(host: &Host, rmsprop: RmsProp, grad: Operand<'_>, p: Operand<
     }
 }
 
+impl State {
+    /// By PyTorch's names.
+    fn named(&self) -> [(&'static str, Option<&Tensor>); 3] {
+        [("square_avg", Some(&self.square_avg)), ("momentum_buffer", self.momentum_buffer.as_ref()), ("grad_avg", self.grad_avg.as_ref())]
+    }
+}
+
 impl kernel::Stepper for Stepper {
+    fn save(&self, exec: &Exec) -> SavedState {
+        let of = |state: &Option<State>| state.as_ref().map(|s| taken(exec, &s.named())).unwrap_or_default();
+        let now = || SavedState { parameters: self.state.iter().map(of).collect(), steps: Vec::new() };
+        self.saved.clone().unwrap_or_else(now)
+    }
+
+    fn restore(&mut self, saved: SavedState) {
+        self.saved = Some(saved);
+    }
+
     fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
         self.create_state(exec, trained)?;
         match self.rmsprop.implementation {
@@ -128,6 +147,11 @@ impl kernel::Stepper for Stepper {
             Implementation::Foreach | Implementation::Fused => {
                 let avg = temporaries(exec, self.square_avgs())?;
                 drop(avg);
+            }
+        }
+        if let Some(saved) = self.saved.take() {
+            for (i, state) in self.state.iter().enumerate() {
+                state.iter().for_each(|state| saved.fill(exec, i, &state.named()));
             }
         }
         exec.on_host(|host| self.update(host, trained));

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, Scaling, Temporaries, Trained, address, launch, state_like, temporaries};
+use crate::optim::kernel::{self, SavedState, Scaling, Temporaries, Trained, address, launch, state_like, taken, temporaries};
 use crate::optim::{Implementation, Sgd};
 use crate::tensor::Tensor;
 
@@ -26,11 +26,13 @@ struct Settings {
 pub(in crate::optim) struct Stepper {
     sgd: Sgd,
     buffers: Vec<Option<Tensor>>,
+    /// What it goes on from, until it has taken that over.
+    saved: Option<SavedState>,
 }
 
 impl Stepper {
     pub(in crate::optim) fn new(sgd: Sgd, parameters: usize) -> Self {
-        Self { sgd, buffers: vec![None; parameters] }
+        Self { sgd, buffers: vec![None; parameters], saved: None }
     }
 
     fn decays(&self) -> bool {
@@ -113,12 +115,27 @@ impl Stepper {
     }
 }
 
+/// PyTorch's name of the state.
+const BUFFER: &str = "momentum_buffer";
+
 impl kernel::Stepper for Stepper {
+    fn save(&self, exec: &Exec) -> SavedState {
+        let now = || self.buffers.iter().map(|buffer| taken(exec, &[(BUFFER, buffer.as_ref())])).collect();
+        self.saved.clone().unwrap_or_else(|| SavedState { parameters: now(), steps: Vec::new() })
+    }
+
+    fn restore(&mut self, saved: SavedState) {
+        self.saved = Some(saved);
+    }
+
     fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
         match self.sgd.implementation {
             Implementation::ForLoop => self.for_loop(exec, trained)?,
             Implementation::Foreach => self.foreach(exec, trained)?,
             Implementation::Fused => self.fused(exec, trained)?,
+        }
+        if let Some(saved) = self.saved.take() {
+            self.buffers.iter().enumerate().for_each(|(i, buffer)| saved.fill(exec, i, &[(BUFFER, buffer.as_ref())]));
         }
         if scaling.is_none_or(|s| s.unscale(exec, trained)) {
             exec.on_host(|host| self.update(host, trained));

@@ -1,0 +1,114 @@
+//! How busy the device was kept, and the one thing that held it back, with the setting that would help.
+//!
+//! Figures are sums over all micro-steps but the first, which also pays for what is made once.
+
+use crate::record::MicroStep;
+
+/// Below this share of the time, nothing is worth a word.
+const SLIGHT: f64 = 0.02;
+
+/// Something that the device waits for.
+struct Hindrance {
+    share: f64,
+    /// In words, after "held back by".
+    what: &'static str,
+    advice: String,
+}
+
+/// A sentence about these micro-steps of a run of that experiment, all defaults written out; `None` where there is no time to speak of.
+#[must_use]
+pub fn sentence(steps: &[MicroStep], experiment: &toml::Table) -> Option<String> {
+    let steps = if steps.len() > 1 { &steps[1..] } else { steps };
+    let sum = |of: fn(&MicroStep) -> f64| steps.iter().map(of).sum::<f64>();
+    let whole = sum(|m| m.seconds);
+    if whole <= 0.0 {
+        return None;
+    }
+    let share = |of: fn(&MicroStep) -> f64| sum(of) / whole;
+    let busy = share(|m| m.times.busy);
+    let waiting = share(|m| m.times.waiting);
+    // Workers that would prepare a batch while the rest of a step runs.
+    let needed = sum(|m| m.times.preparing) / (whole - sum(|m| m.times.waiting)).max(1e-9);
+    let hindrances = [
+        Hindrance { share: waiting, what: "waiting for batches", advice: for_waiting(experiment, needed) },
+        Hindrance { share: share(|m| m.times.copying), what: "copying batches to the device", advice: for_copying(experiment) },
+        Hindrance { share: share(|m| m.times.logging), what: "reading and printing losses", advice: for_every(experiment, "log") },
+        Hindrance { share: share(|m| m.times.saving), what: "taking saves", advice: for_every(experiment, "save") },
+    ];
+    let worst = hindrances.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let rest = if worst.share < SLIGHT {
+        "nothing in the pipeline holds it back".to_owned()
+    } else {
+        format!("held back by {} ({}): {}", worst.what, percent(worst.share), worst.advice)
+    };
+    Some(format!("device busy {} of the time; {rest}\n", percent(busy)))
+}
+
+fn integer(experiment: &toml::Table, table: &str, key: &str) -> Option<i64> {
+    experiment.get(table)?.get(key)?.as_integer()
+}
+
+fn for_waiting(experiment: &toml::Table, needed: f64) -> String {
+    let workers = integer(experiment, "data", "workers").unwrap_or(1);
+    let prefetch = integer(experiment, "data", "prefetch").unwrap_or(0);
+    if prefetch == 0 {
+        return "`data.prefetch = 2` prepares the next batches while a step runs".to_owned();
+    }
+    if needed > 0.9 * workers as f64 {
+        let enough = (1.2 * needed).ceil().max(workers as f64 + 1.0);
+        return format!(
+            "preparing keeps {needed:.1} workers busy and there are {workers}: `data.workers = {enough}`, or `runner pack` once for all"
+        );
+    }
+    format!("`data.prefetch = {}` evens out batches that take longer", 2 * prefetch)
+}
+
+fn for_copying(experiment: &toml::Table) -> String {
+    let on = |key: &str| experiment.get("data").and_then(|d| d.get(key)).and_then(toml::Value::as_bool).unwrap_or(false);
+    match (on("pinned"), on("device_prefetch")) {
+        (false, _) => "`data.pinned = true` copies without a detour".to_owned(),
+        (true, false) => "`data.device_prefetch = true` copies the next batch while a step runs".to_owned(),
+        (true, true) => "a narrower `train.dtype` has less to copy".to_owned(),
+    }
+}
+
+fn for_every(experiment: &toml::Table, table: &str) -> String {
+    let every = integer(experiment, table, "every").unwrap_or(1);
+    format!("`{table}.every = {}` does it a tenth as often", 10 * every)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::StepTimes;
+
+    fn steps(times: StepTimes) -> Vec<MicroStep> {
+        vec![MicroStep { step: 1, micro_step: 1, loss: None, skipped: false, seconds: 1.0, times }; 3]
+    }
+
+    #[test]
+    fn the_largest_hindrance_is_named_with_its_cure() {
+        let experiment = |text: &str| text.parse::<toml::Table>().expect("TOML");
+        let data =
+            |prefetch: u32, workers: u32| experiment(&format!("data = {{ prefetch = {prefetch}, workers = {workers}, pinned = true }}"));
+        let waits = StepTimes { waiting: 0.6, preparing: 0.6, busy: 0.4, ..StepTimes::default() };
+        for (times, experiment, words) in [
+            (waits, data(0, 1), "device busy 40 % of the time; held back by waiting for batches (60 %): `data.prefetch = 2`"),
+            (StepTimes { preparing: 1.0, ..waits }, data(2, 1), "keeps 2.5 workers busy and there are 1: `data.workers = 3`"),
+            (StepTimes { preparing: 0.1, ..waits }, data(2, 4), "`data.prefetch = 4`"),
+            (StepTimes { copying: 0.3, busy: 0.7, ..StepTimes::default() }, data(2, 1), "`data.device_prefetch = true`"),
+            (StepTimes { logging: 0.3, busy: 0.7, ..StepTimes::default() }, experiment("log = { every = 1 }"), "`log.every = 10`"),
+            (StepTimes { saving: 0.3, busy: 0.7, ..StepTimes::default() }, experiment("save = { every = 5 }"), "`save.every = 50`"),
+            (
+                StepTimes { busy: 0.99, ..StepTimes::default() },
+                data(2, 1),
+                "device busy 99 % of the time; nothing in the pipeline holds it back",
+            ),
+        ] {
+            let said = sentence(&steps(times), &experiment).expect("there is time");
+            assert!(said.contains(words), "{said}");
+        }
+        assert_eq!(sentence(&[], &data(1, 1)), None);
+    }
+}
