@@ -62,6 +62,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             snapshot: None,
             list: false,
             resume: false,
+            resume_from: None,
             shard: None,
         },
         true,
