@@ -51,8 +51,10 @@ impl Place {
     /// There is none such.
     pub(super) fn choose(name: DeviceName, gpu: &'static Gpu, scratch: Rc<dyn Scratch>) -> Result<Self, Failure> {
         let stand_in = |kind| Self { kind, gpu: gpu.clone(), scratch: Rc::new(Asked::new(Rc::clone(&scratch))) };
-        let real =
-            |cuda: Rc<Cuda>| Self { gpu: cuda.facts().gpu.clone(), kind: Kind::Cuda(cuda), scratch: Rc::new(Asked::new(Rc::new(Rules))) };
+        let real = |cuda: Rc<Cuda>| {
+            let libraries: Rc<dyn Scratch> = Rc::<Cuda>::clone(&cuda);
+            Self { gpu: cuda.facts().gpu.clone(), kind: Kind::Cuda(cuda), scratch: Rc::new(Asked::new(libraries)) }
+        };
         match name {
             DeviceName::Virtual => Ok(stand_in(Kind::Virtual)),
             DeviceName::Host => Ok(stand_in(Kind::Host)),

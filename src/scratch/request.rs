@@ -125,6 +125,29 @@ impl Convolution {
     }
 }
 
+impl Recurrent {
+    /// Where cuDNN keeps the weights of each layer and direction: of the input and of the hidden state, the matrix of all gates and their
+    /// biases, as elements before them. All matrices come first.
+    #[must_use]
+    pub fn places(&self) -> Vec<[[u64; 2]; 2]> {
+        let directions = if self.bidirectional { 2 } else { 1 };
+        let rows = self.cell.gates() * self.hidden;
+        let mut places = Vec::new();
+        let mut matrix = 0;
+        for number in 0..self.layers * directions {
+            let columns = if number < directions { self.input } else { self.hidden * directions };
+            places.push([[matrix, 0], [matrix + rows * columns, 0]]);
+            matrix += rows * (columns + self.hidden);
+        }
+        let mut bias = matrix;
+        for part in places.iter_mut().flatten() {
+            part[1] = bias;
+            bias += rows;
+        }
+        places
+    }
+}
+
 impl Cell {
     /// PyTorch's name, in small letters.
     #[must_use]

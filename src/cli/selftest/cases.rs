@@ -6,14 +6,16 @@ use crate::ops::{
     adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
     batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm, causal_mask::rule::CausalMask,
     contiguous::rule::Contiguous, conv2d::rule::Conv2d, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
-    expand::rule::Expand, gelu::rule::Gelu, group_norm::rule::GroupNorm, layer_norm::rule::LayerNorm, linear::rule::Linear,
-    log_softmax::rule::LogSoftmax, max_pool2d::rule::MaxPool2d, mean::rule::Mean, mean_last::rule::MeanLast, mse_loss::rule::MseLoss,
-    mul::rule::Mul, mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss, pad_last::rule::PadLast, relu::rule::Relu,
-    rms_norm::rule::RmsNorm, rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend,
-    scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu,
-    slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh,
-    to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View, window::Window,
+    expand::rule::Expand, flatten_weights::rule::FlattenWeights, gelu::rule::Gelu, group_norm::rule::GroupNorm,
+    layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax, max_pool2d::rule::MaxPool2d, mean::rule::Mean,
+    mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss,
+    pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm, rnn::rule::Rnn, rsqrt::rule::Rsqrt,
+    scaled_dot_product_attention::backend::Backend, scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select,
+    sigmoid::rule::Sigmoid, silu::rule::Silu, slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square,
+    sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View, window::Window,
+    zeros::rule::Zeros,
 };
+use crate::scratch::Cell;
 
 use super::codec::TYPES;
 use super::operators::{Case, From, Input, Kind, Step, Values};
@@ -36,7 +38,7 @@ fn x(shape: &[u64]) -> Input {
 
 /// One operator over its inputs.
 fn one(name: &str, op: impl Into<Operator>, inputs: Vec<Input>) -> Case {
-    let shape: Vec<String> = inputs[0].shape.iter().map(u64::to_string).collect();
+    let shape: Vec<String> = inputs.first().map(|i| i.shape.iter().map(u64::to_string).collect()).unwrap_or_default();
     let from = (0..inputs.len()).map(From::Input).collect();
     Case {
         name: format!("{name} {}", shape.join("×")),
@@ -91,6 +93,7 @@ pub(super) fn all() -> Vec<Case> {
     batches(&mut cases);
     images(&mut cases);
     groups(&mut cases);
+    recurrent(&mut cases);
     reductions(&mut cases);
     losses(&mut cases);
     views(&mut cases);
@@ -223,6 +226,30 @@ fn groups(cases: &mut Vec<Case>) {
         let (weight, bias) = (input(Kind::Trained, &[24], Values::Uniform(0.5, 1.5)), x(&[24]));
         cases.push(one("group_norm", GroupNorm { groups: 4, eps: EPS }, vec![x(shape), weight, bias]));
     }
+}
+
+fn recurrent(cases: &mut Vec<Case>) {
+    // A buffer of all weights, and weights that lie apart.
+    for cell in [Cell::Lstm, Cell::Gru] {
+        for (layers, bidirectional, flat) in [(1, false, true), (2, true, true), (2, false, false)] {
+            let op = Rnn { cell, hidden: 24, layers, bidirectional, training: true };
+            let weights = op.weights(16).expect("small");
+            let weight = |shape: &[u64]| input(Kind::Trained, shape, Values::Uniform(-0.3, 0.3));
+            let mut inputs = vec![x(&[5, 9, 16])];
+            let state = op.state_shape(5).expect("small");
+            inputs.extend((0..op.states()).map(|_| input(Kind::Constant, state.dims(), Values::Uniform(-1.0, 1.0))));
+            if flat {
+                inputs.push(weight(&[weights.iter().map(|w| w.shape.numel()).sum()]));
+            } else {
+                inputs.extend(weights.iter().map(|w| weight(w.shape.dims())));
+            }
+            cases.push(one(&format!("{} of {layers} layers", cell.name()), op, inputs));
+        }
+    }
+    let op = FlattenWeights { dtype: DType::F32, offsets: vec![0, 6] };
+    cases.push(one("flatten_weights", op, vec![x(&[3, 2]), x(&[5])]).only(&[DType::F32]));
+    let shape = Shape::new([4, 5]).expect("small");
+    cases.push(one("zeros", Zeros { shape, dtype: DType::F32 }, vec![]).only(&[DType::F32]).forward_only());
 }
 
 fn reductions(cases: &mut Vec<Case>) {

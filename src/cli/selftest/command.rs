@@ -41,6 +41,8 @@ pub(in crate::cli) struct Args {
 
 /// A few units in the last place of each type: f64, f32, f16, bf16. The f32 bound leaves room for sums of some thousand terms.
 const OPERATOR_BOUNDS: [f64; 4] = [1e-12, 1e-5, 4e-3, 3e-2];
+/// Of convolutions and recurrent networks, where a GPU rounds the factors of f32 products to TF32, as PyTorch has it by default.
+const TF32_BOUNDS: [f64; 4] = [1e-12, 3e-3, 4e-3, 3e-2];
 /// Of a movement that parameters of the same type round at every step.
 const OPTIMIZER_BOUNDS: [f64; 4] = [1e-12, 1e-5, 1e-2, 8e-2];
 
@@ -77,8 +79,11 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Ok::<Line, Failure>(Line { name: name.to_owned(), norms })
     };
-    let lines = operators.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
-    sections.push(Section { title: "operator", bounds: OPERATOR_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
+    for (title, bounds, tf32) in [("operator", OPERATOR_BOUNDS, false), ("operator of cuDNN", TF32_BOUNDS, true)] {
+        let lines = operators.iter().filter(|c| wanted(&c.name) && c.takes_tf32() == tf32);
+        let lines = lines.map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
+        sections.push(Section { title, bounds, lines: lines.collect::<Result<_, _>>()? });
+    }
     let lines = optimizers.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, &TYPES, &|d, r, t| c.distance(d, r, t)));
     sections.push(Section { title: "optimizer", bounds: OPTIMIZER_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
 

@@ -96,6 +96,11 @@ impl Input {
 struct Outcome(Vec<Vec<f64>>);
 
 impl Case {
+    /// Whether a GPU computes f32 in TF32 here.
+    pub(super) fn takes_tf32(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s.op, Operator::Conv2d(_) | Operator::Rnn(_)))
+    }
+
     /// How far the device is from the host's f64: the worst of all outputs and gradients.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! holds two copies of cuBLAS crashes. To call one more, add its line: the signature is that of cudarc's `sys` module of the same name.
 //! Invariant: `functions` of a module is what `Library` asks a file for before it takes it, so every function here is there.
 
-use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::ffi::{c_char, c_int, c_longlong, c_ulonglong, c_void};
 
 use super::library::Library;
 
@@ -224,10 +224,179 @@ pub(super) mod cublaslt {
 
 /// cuDNN.
 pub(super) mod cudnn {
+    pub(in crate::device::cuda) use cudarc::cudnn::sys::{
+        cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t,
+        cudnnBackendHeurMode_t, cudnnBackendNumericalNote_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnDirectionMode_t,
+        cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t, cudnnMathType_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t,
+        cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnStatus_t,
+        cudnnTensorDescriptor_t, cudnnWgradMode_t,
+    };
+
     use super::*;
 
     functions! {
         Library::Cudnn;
         fn cudnnGetVersion() -> usize;
+        fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t;
+        fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t;
+        fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) -> ();
+        fn cudnnBackendCreateDescriptor(kind: cudnnBackendDescriptorType_t, descriptor: *mut cudnnBackendDescriptor_t) -> cudnnStatus_t;
+        fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
+        fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
+        fn cudnnBackendSetAttribute(
+            descriptor: cudnnBackendDescriptor_t,
+            name: cudnnBackendAttributeName_t,
+            kind: cudnnBackendAttributeType_t,
+            count: i64,
+            elements: *const c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnBackendGetAttribute(
+            descriptor: cudnnBackendDescriptor_t,
+            name: cudnnBackendAttributeName_t,
+            kind: cudnnBackendAttributeType_t,
+            requested: i64,
+            count: *mut i64,
+            elements: *mut c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnBackendExecute(
+            handle: cudnnHandle_t,
+            plan: cudnnBackendDescriptor_t,
+            pack: cudnnBackendDescriptor_t,
+        ) -> cudnnStatus_t;
+        fn cudnnCreateTensorDescriptor(descriptor: *mut cudnnTensorDescriptor_t) -> cudnnStatus_t;
+        fn cudnnDestroyTensorDescriptor(descriptor: cudnnTensorDescriptor_t) -> cudnnStatus_t;
+        fn cudnnSetTensorNdDescriptor(
+            descriptor: cudnnTensorDescriptor_t,
+            dtype: cudnnDataType_t,
+            rank: c_int,
+            dims: *const c_int,
+            strides: *const c_int,
+        ) -> cudnnStatus_t;
+        fn cudnnCreateDropoutDescriptor(descriptor: *mut cudnnDropoutDescriptor_t) -> cudnnStatus_t;
+        fn cudnnDestroyDropoutDescriptor(descriptor: cudnnDropoutDescriptor_t) -> cudnnStatus_t;
+        fn cudnnSetDropoutDescriptor(
+            descriptor: cudnnDropoutDescriptor_t,
+            handle: cudnnHandle_t,
+            dropout: f32,
+            states: *mut c_void,
+            state_size: usize,
+            seed: c_ulonglong,
+        ) -> cudnnStatus_t;
+        fn cudnnCreateRNNDescriptor(descriptor: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t;
+        fn cudnnDestroyRNNDescriptor(descriptor: cudnnRNNDescriptor_t) -> cudnnStatus_t;
+        fn cudnnSetRNNDescriptor_v8(
+            descriptor: cudnnRNNDescriptor_t,
+            algorithm: cudnnRNNAlgo_t,
+            cell: cudnnRNNMode_t,
+            bias: cudnnRNNBiasMode_t,
+            directions: cudnnDirectionMode_t,
+            input: cudnnRNNInputMode_t,
+            dtype: cudnnDataType_t,
+            precision: cudnnDataType_t,
+            math: cudnnMathType_t,
+            input_size: i32,
+            hidden_size: i32,
+            projection_size: i32,
+            layers: i32,
+            dropout: cudnnDropoutDescriptor_t,
+            flags: u32,
+        ) -> cudnnStatus_t;
+        fn cudnnCreateRNNDataDescriptor(descriptor: *mut cudnnRNNDataDescriptor_t) -> cudnnStatus_t;
+        fn cudnnDestroyRNNDataDescriptor(descriptor: cudnnRNNDataDescriptor_t) -> cudnnStatus_t;
+        fn cudnnSetRNNDataDescriptor(
+            descriptor: cudnnRNNDataDescriptor_t,
+            dtype: cudnnDataType_t,
+            layout: cudnnRNNDataLayout_t,
+            length: c_int,
+            batch: c_int,
+            features: c_int,
+            lengths: *const c_int,
+            fill: *mut c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnGetRNNWeightSpaceSize(handle: cudnnHandle_t, network: cudnnRNNDescriptor_t, size: *mut usize) -> cudnnStatus_t;
+        fn cudnnGetRNNTempSpaceSizes(
+            handle: cudnnHandle_t,
+            network: cudnnRNNDescriptor_t,
+            mode: cudnnForwardMode_t,
+            x: cudnnRNNDataDescriptor_t,
+            workspace: *mut usize,
+            reserve: *mut usize,
+        ) -> cudnnStatus_t;
+        fn cudnnGetRNNWeightParams(
+            handle: cudnnHandle_t,
+            network: cudnnRNNDescriptor_t,
+            pseudo_layer: i32,
+            weights_size: usize,
+            weights: *const c_void,
+            part: i32,
+            matrix: cudnnTensorDescriptor_t,
+            matrix_address: *mut *mut c_void,
+            bias: cudnnTensorDescriptor_t,
+            bias_address: *mut *mut c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnRNNForward(
+            handle: cudnnHandle_t,
+            network: cudnnRNNDescriptor_t,
+            mode: cudnnForwardMode_t,
+            lengths: *const i32,
+            x_descriptor: cudnnRNNDataDescriptor_t,
+            x: *const c_void,
+            y_descriptor: cudnnRNNDataDescriptor_t,
+            y: *mut c_void,
+            h_descriptor: cudnnTensorDescriptor_t,
+            hx: *const c_void,
+            hy: *mut c_void,
+            c_descriptor: cudnnTensorDescriptor_t,
+            cx: *const c_void,
+            cy: *mut c_void,
+            weights_size: usize,
+            weights: *const c_void,
+            workspace_size: usize,
+            workspace: *mut c_void,
+            reserve_size: usize,
+            reserve: *mut c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnRNNBackwardData_v8(
+            handle: cudnnHandle_t,
+            network: cudnnRNNDescriptor_t,
+            lengths: *const i32,
+            y_descriptor: cudnnRNNDataDescriptor_t,
+            y: *const c_void,
+            dy: *const c_void,
+            x_descriptor: cudnnRNNDataDescriptor_t,
+            dx: *mut c_void,
+            h_descriptor: cudnnTensorDescriptor_t,
+            hx: *const c_void,
+            dhy: *const c_void,
+            dhx: *mut c_void,
+            c_descriptor: cudnnTensorDescriptor_t,
+            cx: *const c_void,
+            dcy: *const c_void,
+            dcx: *mut c_void,
+            weights_size: usize,
+            weights: *const c_void,
+            workspace_size: usize,
+            workspace: *mut c_void,
+            reserve_size: usize,
+            reserve: *mut c_void,
+        ) -> cudnnStatus_t;
+        fn cudnnRNNBackwardWeights_v8(
+            handle: cudnnHandle_t,
+            network: cudnnRNNDescriptor_t,
+            adding: cudnnWgradMode_t,
+            lengths: *const i32,
+            x_descriptor: cudnnRNNDataDescriptor_t,
+            x: *const c_void,
+            h_descriptor: cudnnTensorDescriptor_t,
+            hx: *const c_void,
+            y_descriptor: cudnnRNNDataDescriptor_t,
+            y: *const c_void,
+            weights_size: usize,
+            dweights: *mut c_void,
+            workspace_size: usize,
+            workspace: *mut c_void,
+            reserve_size: usize,
+            reserve: *mut c_void,
+        ) -> cudnnStatus_t;
     }
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use cudarc::driver::sys;
 
 use super::blas::Blas;
+use super::dnn::Dnn;
 use super::error::{CudaError, driver};
 use super::facts::{Facts, facts};
 use super::library::{Library, require};
@@ -24,6 +25,7 @@ pub struct Cuda {
     pub(super) facts: Facts,
     pub(super) modules: Modules,
     pub(super) blas: Blas,
+    pub(super) dnn: Dnn,
     pub(super) lt: Lt,
     pub(super) readback: Readback,
     failure: OnceCell<CudaError>,
@@ -80,6 +82,7 @@ impl Cuda {
             modules: Modules::new(facts.gpu.capability),
             facts,
             blas: Blas::default(),
+            dnn: Dnn::default(),
             lt: Lt::default(),
             readback: Readback::default(),
             failure: OnceCell::new(),
@@ -211,6 +214,7 @@ impl Drop for Cuda {
             return;
         }
         self.readback.close();
+        self.dnn.close();
         self.blas.close();
         self.lt.close();
         self.modules.close();

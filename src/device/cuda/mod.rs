@@ -2,7 +2,7 @@
 //! block with the reason why it is sound.
 //!
 //! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `pinned`, `segments`, `cache`, `module`, `view`, `launch`, `lists`,
-//! `blas`, `matmul`, `algorithms`.
+//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `recurrent`.
 #![allow(unsafe_code)]
 
 mod algorithms;
@@ -10,8 +10,11 @@ mod bindings;
 mod blas;
 mod cache;
 mod context;
+mod convolution;
+mod dnn;
 mod error;
 mod facts;
+mod graph;
 mod launch;
 mod library;
 mod lists;
@@ -19,11 +22,13 @@ mod matmul;
 mod module;
 mod nvml;
 mod pinned;
+mod recurrent;
 mod segments;
 mod view;
 
 pub use blas::{Batch, Matrix, Pass, Product, Workspace};
 pub use context::{Cuda, Start, Usage};
+pub use convolution::ConvolutionTensors;
 pub use error::{CudaError, MissingLibrary};
 pub use facts::{DriverVersion, Facts, driver_version, facts, gpus};
 pub use launch::{Arg, Grid};
@@ -31,5 +36,6 @@ pub use library::{Found, Library};
 pub use lists::Entry;
 pub use module::{Kernel, Source};
 pub use pinned::{Pending, Pinned};
+pub use recurrent::{RecurrentGradients, RecurrentTensors};
 pub use segments::Segments;
 pub use view::View;

@@ -1,6 +1,8 @@
 //! `conv2d` keeps input and weight. cuDNN's workspace comes and goes within each of its three calls.
 
+use super::kernel_cuda::Tensors;
 use super::rule::Conv2d;
+use crate::device::cuda::Workspace;
 use crate::exec::{Combine, Exec, Result};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
@@ -39,8 +41,21 @@ impl Conv2d {
         if measured && faster { By::Cudnn } else { By::Depthwise }
     }
 
-    fn room(&self, exec: &Exec, direction: Direction, x: &TensorMeta, weight: &TensorMeta) -> Result<Storage> {
-        exec.scratch(exec.asked(&Request::Convolution(self.call(direction, x, weight))))
+    fn room(&self, exec: &Exec, direction: Direction, x: &TensorMeta, weight: &TensorMeta) -> Result<Room> {
+        let bytes = exec.asked(&Request::Convolution(self.call(direction, x, weight)));
+        Ok(Room { storage: exec.scratch(bytes)?, bytes })
+    }
+}
+
+/// cuDNN's workspace for one call.
+struct Room {
+    storage: Storage,
+    bytes: u64,
+}
+
+impl Room {
+    fn workspace(&self) -> Workspace {
+        Workspace { address: self.storage.address(), bytes: self.bytes }
     }
 }
 
@@ -55,8 +70,16 @@ impl OpKernel for Conv2d {
         let [batch, channels, height, width] = self.call(Direction::Forward, x.meta(), weight.meta()).output();
         let shape = Shape::new([batch, channels, height, width]).expect("the output's shape was inferred before");
         let out = exec.empty(TensorMeta::contiguous(shape, x.dtype()))?;
-        if self.by(x.meta(), weight.meta()) == By::Cudnn {
-            let _workspace = self.room(exec, Direction::Forward, x.meta(), weight.meta())?;
+        let tensors = Tensors { x, y: &out, w: weight };
+        match self.by(x.meta(), weight.meta()) {
+            By::Cudnn => {
+                let room = self.room(exec, Direction::Forward, x.meta(), weight.meta())?;
+                exec.on_cuda(|gpu| {
+                    self.by_cudnn(gpu, Direction::Forward, tensors, room.workspace());
+                    bias.into_iter().for_each(|bias| Self::add_bias_on_cuda(gpu, bias, &out));
+                });
+            }
+            By::Depthwise => exec.on_cuda(|gpu| self.depthwise_on_cuda(gpu, tensors, bias)),
         }
         exec.on_host(|host| self.forward_on_host(host, x, weight, bias, &out));
         Ok(Forward::plain(out))
@@ -73,9 +96,11 @@ impl OpKernel for Conv2d {
                 of_input = at.needs[0].then(|| new(0)).transpose()?;
                 if let Some(to) = &of_weight {
                     exec.on_host(|host| self.grad_weight_on_host(host, x, &grad, to));
+                    exec.on_cuda(|gpu| self.depthwise_grad_weight_on_cuda(gpu, Tensors { x, y: &grad, w: to }));
                 }
                 if let Some(to) = &of_input {
                     exec.on_host(|host| self.grad_input_on_host(host, &grad, weight, to));
+                    exec.on_cuda(|gpu| self.depthwise_grad_input_on_cuda(gpu, Tensors { x: to, y: &grad, w: weight }));
                 }
             }
             By::Depthwise => {}
@@ -83,15 +108,21 @@ impl OpKernel for Conv2d {
                 if at.needs[0] {
                     let to = new(0)?;
                     let grad = exec.contiguous(at.grad())?;
-                    let _workspace = self.room(exec, Direction::GradInput, x.meta(), weight.meta())?;
+                    let room = self.room(exec, Direction::GradInput, x.meta(), weight.meta())?;
                     exec.on_host(|host| self.grad_input_on_host(host, &grad, weight, &to));
+                    let tensors = Tensors { x: &to, y: &grad, w: weight };
+                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradInput, tensors, room.workspace()));
+                    drop(room);
                     of_input = Some(to);
                 }
                 if at.needs[1] {
                     let grad = exec.contiguous(at.grad())?;
                     let to = new(1)?;
-                    let _workspace = self.room(exec, Direction::GradWeight, x.meta(), weight.meta())?;
+                    let room = self.room(exec, Direction::GradWeight, x.meta(), weight.meta())?;
                     exec.on_host(|host| self.grad_weight_on_host(host, x, &grad, &to));
+                    let tensors = Tensors { x, y: &grad, w: &to };
+                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradWeight, tensors, room.workspace()));
+                    drop(room);
                     of_weight = Some(to);
                 }
             }

@@ -1,6 +1,7 @@
 //! `rnn` keeps its arguments, its output and, while training, cuDNN's reserve. The host needs none: it computes the steps anew.
 
 use super::rule::Rnn;
+use crate::device::cuda::{RecurrentGradients, RecurrentTensors, Workspace};
 use crate::exec::{Exec, Result};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::flatten_weights::kernel::part;
@@ -22,8 +23,14 @@ impl Rnn {
         exec.asked(&Request::Recurrent(self.call(buffer, x)))
     }
 
-    fn workspace(&self, exec: &Exec, x: &TensorMeta) -> Result<Storage> {
-        exec.scratch(self.asked(exec, Buffer::Workspace, x))
+    fn workspace(&self, exec: &Exec, x: &TensorMeta) -> Result<Room> {
+        let bytes = self.asked(exec, Buffer::Workspace, x);
+        Ok(Room { storage: exec.scratch(bytes)?, bytes })
+    }
+
+    /// Whether the weights lie in one buffer, as cuDNN wants them. Those of a bf16 module do not.
+    fn lie_flat(weights: &[&Tensor]) -> bool {
+        weights.iter().all(|w| w.shares_storage(weights[0])) && (weights.len() == 1 || weights[0].dtype() != DType::BF16)
     }
 
     /// A buffer for all weights, of a type.
@@ -36,6 +43,32 @@ impl Rnn {
     fn offsets(&self, features: u64) -> Vec<u64> {
         self.weights(features).expect("the weights were inferred before").into_iter().map(|p| p.offset).collect()
     }
+}
+
+/// cuDNN's workspace for one call.
+struct Room {
+    storage: Storage,
+    bytes: u64,
+}
+
+impl Room {
+    fn workspace(&self) -> Workspace {
+        Workspace { address: self.storage.address(), bytes: self.bytes }
+    }
+}
+
+fn address(t: &Tensor) -> u64 {
+    t.operand().address
+}
+
+/// The addresses of the states that there are; else 0.
+fn addresses(states: &[Tensor]) -> [u64; 2] {
+    [0, 1].map(|i| states.get(i).map_or(0, address))
+}
+
+/// A reserve's place and size; nothing where none is kept.
+fn kept(reserve: Option<&Tensor>) -> Workspace {
+    reserve.map_or(Workspace { address: 0, bytes: 0 }, |r| Workspace { address: address(r), bytes: r.meta().bytes() })
 }
 
 /// Saved: the arguments, then the output, then the reserve and the buffer of weights, where there are any.
@@ -53,7 +86,7 @@ impl OpKernel for Rnn {
         let out = exec.empty(TensorMeta::contiguous(shape, x.dtype()))?;
         let last = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
         let mut saved = Vec::new();
-        let own = if weights.len() > 1 && x.dtype() == DType::BF16 {
+        let own = if !Self::lie_flat(weights) {
             let metas: Vec<&TensorMeta> = weights.iter().map(|w| w.meta()).collect();
             let buffer = Self::buffer_of(exec, &metas, x.dtype())?;
             for (weight, offset) in weights.iter().zip(self.offsets(dims[2])) {
@@ -70,6 +103,17 @@ impl OpKernel for Rnn {
             saved.push(exec.empty(TensorMeta::contiguous(shape, DType::U8))?);
         }
         exec.on_host(|host| self.forward_on_host(host, &sequence, states, weights, &out));
+        exec.on_cuda(|gpu| {
+            let first: Vec<Tensor> = states.iter().map(|&s| s.clone()).collect();
+            let at = RecurrentTensors {
+                x: address(&sequence),
+                y: address(&out),
+                first: addresses(&first),
+                last: addresses(&last),
+                weights: address(own.as_ref().unwrap_or(weights[0])),
+            };
+            gpu.recurrent_forward(&self.call(Buffer::Workspace, x.meta()), &at, workspace.workspace(), kept(saved.first()));
+        });
         drop(workspace);
         drop(sequence);
         drop(last);
@@ -86,24 +130,40 @@ impl OpKernel for Rnn {
         let x = at.saved(0);
         let of_last = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
         of_last.iter().for_each(|t| exec.fill(t, 0.0));
-        let to_x = {
-            let sequence = exec.contiguous(&exchange(x))?;
-            let grad = exec.contiguous(&exchange(at.grad()))?;
-            let to_x = exec.empty_like(&sequence)?;
-            let to_states = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
-            let workspace = self.workspace(exec, x.meta())?;
-            exec.on_host(|host| self.grad_input_on_host(host, &sequence, &states, &weights, &grad, &to_x));
-            drop(workspace);
-            drop(grad);
-            drop(sequence);
-            (to_x, to_states)
+        let saved = |i: usize| at.saved.get(at.inputs.len() + i).and_then(Option::as_ref);
+        let (out, reserve) = (saved(0).expect("the output is kept"), saved(1));
+        let call = self.call(Buffer::Workspace, x.meta());
+        let first: Vec<Tensor> = states.iter().map(|&s| s.clone()).collect();
+        let of = |sequence: &Tensor| RecurrentTensors {
+            x: address(sequence),
+            y: address(out),
+            first: addresses(&first),
+            last: [0, 0],
+            weights: address(saved(2).unwrap_or(weights[0])),
         };
-        let (to_x, _to_states) = to_x;
+        let sequence = exec.contiguous(&exchange(x))?;
+        let grad = exec.contiguous(&exchange(at.grad()))?;
+        let to_x = exec.empty_like(&sequence)?;
+        let to_states = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
+        let workspace = self.workspace(exec, x.meta())?;
+        exec.on_host(|host| self.grad_input_on_host(host, &sequence, &states, &weights, &grad, &to_x));
+        exec.on_cuda(|gpu| {
+            let gradients =
+                RecurrentGradients { y: address(&grad), last: addresses(&of_last), x: address(&to_x), first: addresses(&to_states) };
+            gpu.recurrent_backward_data(&call, &of(&sequence), &gradients, workspace.workspace(), kept(reserve));
+        });
+        drop(workspace);
+        drop(grad);
+        drop(sequence);
         let sequence = exec.contiguous(&exchange(x))?;
         let metas: Vec<&TensorMeta> = at.inputs[given..].iter().map(|m| &**m).collect();
         let to_weights = Self::buffer_of(exec, &metas, x.dtype())?;
+        exec.fill(&to_weights, 0.0);
         let workspace = self.workspace(exec, x.meta())?;
         exec.on_host(|host| self.grad_weights_on_host(host, &sequence, &states, &weights, &exchange(at.grad()), &to_weights));
+        exec.on_cuda(|gpu| {
+            gpu.recurrent_backward_weights(&call, &of(&sequence), address(&to_weights), workspace.workspace(), kept(reserve));
+        });
         drop(workspace);
         drop(sequence);
         drop(of_last);

@@ -1,0 +1,230 @@
+//! Convolutions by cuDNN's graph interface, each with the plan that PyTorch takes: the first of the heuristics' list that can be built, or
+//! else of the fallback list. f32 may be rounded to TF32, as PyTorch allows by default.
+
+use std::ffi::c_void;
+
+use super::bindings::cudnn::{
+    self as sys, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
+    cudnnBackendHeurMode_t as Mode, cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t,
+};
+
+use super::blas::Workspace;
+use super::context::Cuda;
+use super::dnn::{data_type, status, sum_type};
+use super::error::CudaError;
+use super::graph::Descriptor;
+use crate::meta::DType;
+use crate::scratch::{Convolution, Direction};
+
+/// How the three tensors are called in a plan.
+const NAMES: [i64; 3] = ['x' as i64, 'y' as i64, 'w' as i64];
+
+/// The alignment that PyTorch promises of a tensor that begins a block of its allocator.
+const ALIGNMENT: i64 = 16;
+
+/// A convolution ready to run. What the plan was made of lives as long as it does.
+#[derive(Debug)]
+pub(super) struct ConvolutionPlan {
+    plan: Descriptor,
+    workspace: u64,
+    _made_of: Vec<Descriptor>,
+}
+
+/// Addresses of the three tensors: the input's side, the output's, the weight's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvolutionTensors {
+    /// The input, or its gradient.
+    pub x: u64,
+    /// The output, or its gradient.
+    pub y: u64,
+    /// The weight, or its gradient.
+    pub w: u64,
+}
+
+impl Cuda {
+    /// What a convolution works in, in bytes.
+    pub(super) fn convolution_workspace(&self, call: &Convolution) -> Result<u64, CudaError> {
+        if let Some(plan) = self.dnn.convolutions.borrow().get(call) {
+            return Ok(plan.workspace);
+        }
+        let handle = self.dnn_handle()?;
+        let plan = self.counted(|| make(handle, call)).map_err(|e| e.within(&call.to_string()))?;
+        let workspace = plan.workspace;
+        self.dnn.convolutions.borrow_mut().insert(*call, plan);
+        Ok(workspace)
+    }
+
+    /// Computes what the call's direction says from the two other tensors.
+    pub fn convolve(&self, call: &Convolution, tensors: ConvolutionTensors, workspace: Workspace) {
+        self.attempt(|| {
+            let asked = self.convolution_workspace(call)?;
+            assert!(workspace.bytes >= asked, "a convolution gets the workspace that it asks for");
+            let handle = self.dnn_handle()?;
+            let plans = self.dnn.convolutions.borrow();
+            let plan = plans.get(call).expect("it was made to ask for its workspace");
+            execute(handle, plan, tensors, workspace).map_err(|e| e.within(&call.to_string()))
+        });
+    }
+}
+
+fn execute(handle: sys::cudnnHandle_t, plan: &ConvolutionPlan, tensors: ConvolutionTensors, workspace: Workspace) -> Result<(), CudaError> {
+    let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+    let pointer = |address: u64| address as *mut c_void;
+    let pointers = [tensors.x, tensors.y, tensors.w].map(pointer);
+    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &NAMES)?;
+    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &pointers)?;
+    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[pointer(workspace.address)])?;
+    let pack = pack.finalize()?;
+    // SAFETY: handle and plan live; the tensors are live blocks of the plan's shapes, and the workspace one of at least its size, as whoever
+    // owns them promises.
+    status("cudnnBackendExecute", unsafe { sys::cudnnBackendExecute(handle, plan.plan.raw(), pack.raw()) })
+}
+
+/// The first plan of the lists that can be built.
+fn make(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<ConvolutionPlan, CudaError> {
+    let mut made_of = operation(handle, call)?;
+    let graph = made_of.pop().expect("the graph comes last");
+    let mut refused = None;
+    for mode in [Mode::CUDNN_HEUR_MODE_INSTANT, Mode::CUDNN_HEUR_MODE_FALLBACK] {
+        let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
+        heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&graph])?;
+        heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?;
+        let heuristics = match heuristics.finalize() {
+            Ok(heuristics) => heuristics,
+            Err(e) => {
+                refused = Some(e);
+                continue;
+            }
+        };
+        for config in heuristics.referred(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)? {
+            if call.dtype == DType::F32 && narrows_inputs(&config)? {
+                continue;
+            }
+            match plan(handle, &config) {
+                Ok((plan, workspace)) => {
+                    made_of.extend([graph, heuristics, config]);
+                    // What refers to another goes before it.
+                    made_of.reverse();
+                    return Ok(ConvolutionPlan { plan, workspace, _made_of: made_of });
+                }
+                Err(e) => refused = Some(e),
+            }
+        }
+    }
+    Err(refused.unwrap_or_else(|| CudaError::Call {
+        call: "cudnnBackendGetAttribute".to_owned(),
+        name: "no engine".to_owned(),
+        text: "cuDNN's heuristics know nothing that computes it".to_owned(),
+    }))
+}
+
+fn plan(handle: sys::cudnnHandle_t, config: &Descriptor) -> Result<(Descriptor, u64), CudaError> {
+    let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
+    plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config])?;
+    let plan = plan.finalize()?;
+    let workspace = plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
+    Ok((plan, u64::try_from(workspace).unwrap_or(0)))
+}
+
+/// PyTorch leaves out engines that round f32 inputs to halves.
+fn narrows_inputs(config: &Descriptor) -> Result<bool, CudaError> {
+    const NOTES: usize = 16;
+    let engine = config.referred_one(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
+    // As numbers: a newer library may have notes that this program has no name for.
+    let notes = engine.values::<u32, NOTES>(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE, 0)?;
+    Ok(notes.contains(&(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as u32)))
+}
+
+/// The graph of one operation, after everything that it is made of.
+fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Vec<Descriptor>, CudaError> {
+    let [x, y, w] = [call.input, call.output(), call.weight];
+    let mut parts = Vec::with_capacity(6);
+    for (dims, name) in [x, y, w].into_iter().zip(NAMES) {
+        parts.push(tensor(dims, name, call.dtype)?);
+    }
+    parts.push(window(call)?);
+    use Name as N;
+    let (kind, [convolution, of_x, of_y, of_w, alpha, beta]) = match call.direction {
+        Direction::Forward => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            [
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+            ],
+        ),
+        Direction::GradInput => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            [
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+            ],
+        ),
+        Direction::GradWeight => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            [
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+            ],
+        ),
+    };
+    let operation = Descriptor::new(kind)?;
+    operation.refer(of_x, &[&parts[0]])?;
+    operation.refer(of_y, &[&parts[1]])?;
+    operation.refer(of_w, &[&parts[2]])?;
+    operation.refer(convolution, &[&parts[3]])?;
+    if call.dtype == DType::F64 {
+        operation.set(alpha, Type::CUDNN_TYPE_DOUBLE, &[1f64])?;
+        operation.set(beta, Type::CUDNN_TYPE_DOUBLE, &[0f64])?;
+    } else {
+        operation.set(alpha, Type::CUDNN_TYPE_FLOAT, &[1f32])?;
+        operation.set(beta, Type::CUDNN_TYPE_FLOAT, &[0f32])?;
+    }
+    let operation = operation.finalize()?;
+    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
+    graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[&operation])?;
+    parts.extend([operation, graph.finalize()?]);
+    Ok(parts)
+}
+
+/// A contiguous tensor.
+fn tensor(dims: [u64; 4], name: i64, dtype: DType) -> Result<Descriptor, CudaError> {
+    let dims = dims.map(u64::cast_signed);
+    let [_, channels, height, width] = dims;
+    let tensor = Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[data_type(dtype)])?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &dims)?;
+    let strides = [channels * height * width, height * width, width, 1];
+    tensor.set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, &strides)?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[name])?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[ALIGNMENT])?;
+    tensor.finalize()
+}
+
+/// How the window moves.
+fn window(call: &Convolution) -> Result<Descriptor, CudaError> {
+    let pair = |p: [u64; 2]| p.map(u64::cast_signed);
+    let window = Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[sum_type(call.dtype)])?;
+    let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, Type::CUDNN_TYPE_CONVOLUTION_MODE, &[mode])?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2i64])?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Type::CUDNN_TYPE_INT64, &pair(call.padding))?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Type::CUDNN_TYPE_INT64, &pair(call.padding))?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, Type::CUDNN_TYPE_INT64, &pair(call.dilation))?;
+    window.set(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Type::CUDNN_TYPE_INT64, &pair(call.stride))?;
+    window.finalize()
+}

@@ -1,0 +1,108 @@
+//! Descriptors of cuDNN's graph interface (`cudnnBackend…`): made, given attributes one by one, finalized, and from then on read only.
+//!
+//! Invariant: a descriptor is destroyed after those that refer to it; whoever keeps one keeps what it was made of.
+
+use std::ffi::c_void;
+
+use super::bindings::cudnn::{
+    self as sys, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t,
+    cudnnBackendDescriptorType_t,
+};
+
+use super::dnn::status;
+use super::error::CudaError;
+
+/// A descriptor of its own.
+#[derive(Debug)]
+pub(super) struct Descriptor(cudnnBackendDescriptor_t);
+
+impl Descriptor {
+    /// An empty one.
+    pub(super) fn new(kind: cudnnBackendDescriptorType_t) -> Result<Self, CudaError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` takes the descriptor.
+        status("cudnnBackendCreateDescriptor", unsafe { sys::cudnnBackendCreateDescriptor(kind, &raw mut raw) })?;
+        Ok(Self(raw))
+    }
+
+    /// The library's pointer, for as long as this lives.
+    pub(super) const fn raw(&self) -> cudnnBackendDescriptor_t {
+        self.0
+    }
+
+    /// Gives it an attribute of several values, of the type that `kind` names.
+    pub(super) fn set<T: Copy>(&self, name: Name, kind: Type, values: &[T]) -> Result<(), CudaError> {
+        // SAFETY: the descriptor lives; there are as many values as said, of the type that the caller names beside the attribute, and the
+        // library copies them.
+        status("cudnnBackendSetAttribute", unsafe {
+            sys::cudnnBackendSetAttribute(self.0, name, kind, values.len() as i64, values.as_ptr().cast::<c_void>())
+        })
+        .map_err(|e| e.within(&format!("{name:?}")))
+    }
+
+    /// Gives it other descriptors as an attribute.
+    pub(super) fn refer(&self, name: Name, to: &[&Self]) -> Result<(), CudaError> {
+        let raw: Vec<cudnnBackendDescriptor_t> = to.iter().map(|d| d.0).collect();
+        self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &raw)
+    }
+
+    /// Ends its making.
+    pub(super) fn finalize(self) -> Result<Self, CudaError> {
+        // SAFETY: the descriptor lives.
+        status("cudnnBackendFinalize", unsafe { sys::cudnnBackendFinalize(self.0) })?;
+        Ok(self)
+    }
+
+    /// Reads at most as many values as `out` holds, and says how many there are.
+    fn read<T: Copy>(&self, name: Name, kind: Type, out: &mut [T]) -> Result<usize, CudaError> {
+        let mut count = 0;
+        // SAFETY: the descriptor lives; `out` has room for as many values as are asked for, of the type that the caller names beside the
+        // attribute.
+        status("cudnnBackendGetAttribute", unsafe {
+            sys::cudnnBackendGetAttribute(self.0, name, kind, out.len() as i64, &raw mut count, out.as_mut_ptr().cast::<c_void>())
+        })
+        .map_err(|e| e.within(&format!("{name:?}")))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// A single number.
+    pub(super) fn number(&self, name: Name) -> Result<i64, CudaError> {
+        let mut value = [0i64];
+        self.read(name, Type::CUDNN_TYPE_INT64, &mut value)?;
+        Ok(value[0])
+    }
+
+    /// Up to `N` values.
+    pub(super) fn values<T: Copy, const N: usize>(&self, name: Name, kind: Type, empty: T) -> Result<Vec<T>, CudaError> {
+        let mut values = [empty; N];
+        let count = self.read(name, kind, &mut values)?;
+        Ok(values[..count.min(N)].to_vec())
+    }
+
+    /// The descriptor that an attribute holds, as one of that kind.
+    pub(super) fn referred_one(&self, name: Name, kind: cudnnBackendDescriptorType_t) -> Result<Self, CudaError> {
+        let descriptor = Self::new(kind)?;
+        // The library fills in the one that it is given.
+        self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut [descriptor.0])?;
+        Ok(descriptor)
+    }
+
+    /// The descriptors that an attribute holds, as descriptors of that kind.
+    pub(super) fn referred(&self, name: Name, kind: cudnnBackendDescriptorType_t) -> Result<Vec<Self>, CudaError> {
+        let mut none: [cudnnBackendDescriptor_t; 0] = [];
+        let count = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut none)?;
+        let mut descriptors = (0..count).map(|_| Self::new(kind)).collect::<Result<Vec<_>, _>>()?;
+        let mut raw: Vec<cudnnBackendDescriptor_t> = descriptors.iter().map(|d| d.0).collect();
+        // The library fills in those that it is given.
+        let given = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw)?;
+        descriptors.truncate(given);
+        Ok(descriptors)
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: made by `cudnnBackendCreateDescriptor`, used no more. An answer has nobody to go to.
+        let _ = unsafe { sys::cudnnBackendDestroyDescriptor(self.0) };
+    }
+}
