@@ -113,7 +113,7 @@ impl AllocatorConfig {
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // PyTorch's own double arithmetic
     #[must_use]
     pub fn limit(&self, total: u64) -> Option<u64> {
-        let share = (self.per_process_memory_fraction < 1.0).then(|| (self.per_process_memory_fraction * total as f64) as u64);
+        let share = (self.per_process_memory_fraction < 1.0).then_some((self.per_process_memory_fraction * total as f64) as u64);
         match (self.memory_limit, share) {
             (Some(limit), Some(share)) => Some(limit.min(share)),
             (limit, share) => limit.or(share),

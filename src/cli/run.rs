@@ -261,7 +261,7 @@ impl Run<'_> {
                 }
                 Report::Interrupted => {
                     let kept = self.keep_what_is_done()?;
-                    return Err(Failure::new(Exit::Interrupted, format!("interrupted\n{kept}")));
+                    return Err(Failure::new(Exit::Interrupted, format!("interrupted{kept}")));
                 }
                 Report::Ready(_) | Report::Absent(_) => unreachable!("every worker has its device"),
             }
@@ -269,7 +269,7 @@ impl Run<'_> {
         match broken {
             Some(failure) if self.shares.iter().any(|s| !s.is_done()) => {
                 let kept = self.keep_what_is_done()?;
-                Err(Failure::new(failure.exit, format!("{}\n{kept}", failure.message)))
+                Err(Failure::new(failure.exit, format!("{}{kept}", failure.message)))
             }
             _ => Ok(self.exit),
         }
@@ -317,19 +317,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What has been done of shares that are not complete goes into files of their own. Says where it is.
+    /// What has been done of shares that are not complete goes into files of their own. Says where it is, a line each.
     fn keep_what_is_done(&self) -> Result<String, Failure> {
         let mut text = String::new();
-        for share in self.shares.iter().filter(|s| !s.is_done()) {
+        for share in self.shares.iter().filter(|s| !s.is_done() && s.done() > 0) {
+            share.write_partial().map_err(|e| Failure::new(Exit::Failed, e))?;
             let (done, all) = (thousands(share.done() as u128), count(share.slots.len(), "case"));
-            let _ = write!(text, "{}: {done} of {all} done", share.name);
-            if share.done() > 0 {
-                share.write_partial().map_err(|e| Failure::new(Exit::Failed, e))?;
-                let _ = write!(text, ", in {}", share.outputs.partial.display());
-            }
-            text.push('\n');
+            let _ = write!(text, "\n{}: {done} of {all} done, in {}", share.name, share.outputs.partial.display());
         }
-        text.push_str("the same command with --resume goes on from there");
+        if !text.is_empty() {
+            text.push_str("\nthe same command with --resume goes on from there");
+        }
         Ok(text)
     }
 }
@@ -354,7 +352,7 @@ fn refuse_what_does_not_fit(shares: &[Share], cx: RuleContext<'_>, at_once: usiz
             format!("{title}: needs {} of memory on the host, of which {available_text} are available", format_bytes(*needed))
         })
         .collect();
-    needs.sort_by(|a, b| b.0.cmp(&a.0));
+    needs.sort_by_key(|(needed, _)| std::cmp::Reverse(*needed));
     let together = needs.iter().take(at_once).map(|(needed, _)| needed).fold(0u64, |sum, n| sum.saturating_add(*n));
     if refused.is_empty() && together > available {
         let needed = format_bytes(together);

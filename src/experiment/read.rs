@@ -303,7 +303,7 @@ impl Reader {
         };
         self.places.push(Place { name: span, body: body.unwrap_or_else(|| node.clone()) });
         let origin = Origin(u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX));
-        Some(Item { name: kind.name, layer: (kind.build)(&values), origin, has_operators: kind.has_operators })
+        Some(Item { name: kind.name, layer: (kind.build)(&values), origin })
     }
 
     fn block_use(&mut self, name: &str, span: Span) -> Option<Sequence> {
@@ -362,7 +362,7 @@ impl Layer for Unknown {
 }
 
 fn unknown() -> Item {
-    Item { name: "unknown", layer: Rc::new(Unknown), origin: Origin::default(), has_operators: true }
+    Item { name: "unknown", layer: Rc::new(Unknown), origin: Origin::default() }
 }
 
 /// Whether a value is of the TOML kind that this kind reads.

@@ -88,9 +88,8 @@ fn number(interval: &Interval) -> Value {
 }
 
 fn layer(layer: &LayerKind) -> Vec<Value> {
-    let doc = if layer.has_operators { layer.doc.to_owned() } else { format!("{} It has no operators yet.", layer.doc) };
     let body = if layer.name == BLOCK { kind(&Kind::Block) } else { table(layer.fields) };
-    tagged(layer.name, &doc, body, layer.needs_no_field())
+    tagged(layer.name, layer.doc, body, layer.needs_no_field())
 }
 
 fn variant(variant: &Variant) -> Vec<Value> {

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use super::diagnostic::Diagnostic;
 use super::document::Entry;
 use super::read::Reader;
+use super::refuse;
 use super::resolve::place;
-use super::{refuse, words};
 use crate::meta::DType;
 use crate::model::field::{Value, Values};
-use crate::model::layer::{Check, Origin, Sequence, Signal};
+use crate::model::layer::{Check, Sequence, Signal};
 use crate::model::{Checkpointing, KeepLoss, Loop, Loss, Network, Plan};
 use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 
@@ -53,7 +53,6 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     let batch = train.optional_integer("batch_size");
     let signal = Signal { batch, sample, vocabulary };
     shapes(&layers, &signal, lengths.as_deref(), (&settings, loss), (model_entry, train_entry), reader);
-    without_operators(&layers, reader);
     let samples = match &lengths {
         Some(lengths) => lengths.iter().map(|&n| std::iter::once(n).chain(signal.sample[1..].iter().copied()).collect()).collect(),
         None => vec![signal.sample.clone()],
@@ -248,38 +247,6 @@ fn shapes(layers: &Sequence, signal: &Signal, lengths: Option<&[u64]>, run: (&Lo
     for mistake in check.mistakes {
         let span = reader.places[mistake.origin.0 as usize].field(mistake.field);
         reader.mistake(Diagnostic::new(span, mistake.message).maybe_hint(mistake.hint));
-    }
-}
-
-/// Refuses, once by name, each kind of layer whose operators do not exist.
-fn without_operators(layers: &Sequence, reader: &mut Reader) {
-    fn visit(layers: &Sequence, seen: &mut BTreeSet<Origin>, missing: &mut Vec<(&'static str, Origin, usize)>) {
-        for item in layers.items() {
-            if !seen.insert(item.origin) {
-                continue;
-            }
-            if !item.has_operators {
-                match missing.iter_mut().find(|(name, ..)| *name == item.name) {
-                    Some((_, _, times)) => *times += 1,
-                    None => missing.push((item.name, item.origin, 1)),
-                }
-            }
-            for inside in item.layer.children() {
-                visit(inside, seen, missing);
-            }
-        }
-    }
-    let mut missing = Vec::new();
-    visit(layers, &mut BTreeSet::new(), &mut missing);
-    let mut first = true;
-    for (name, origin, times) in missing {
-        let span = reader.places[origin.0 as usize].name;
-        let used = if times > 1 { format!(" (used in {times} places)") } else { String::new() };
-        let message = format!("`{name}` has no operators yet{used}: its fields and shapes are checked, but it cannot run");
-        let known = crate::model::layer::KINDS.iter().filter(|k| k.has_operators).map(|k| words::code(k.name));
-        let hint = first.then(|| format!("these run: {}", words::list(known)));
-        first = false;
-        reader.mistake(Diagnostic::new(span, message).maybe_hint(hint));
     }
 }
 

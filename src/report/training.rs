@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use super::number::shortest;
 use crate::record::{MicroStep, StepTimes};
 
+/// A column: its name, and its value of a micro-step.
+type Column = (&'static str, fn(&StepTimes) -> f64);
+
 /// The columns of a pipeline, in seconds: what each micro-step's time went to.
-const TIMES: [(&str, fn(&StepTimes) -> f64); 6] = [
+const TIMES: [Column; 6] = [
     ("waiting", |t| t.waiting),
     ("preparing", |t| t.preparing),
     ("copying", |t| t.copying),

@@ -164,7 +164,8 @@ fn running_out_at_any_segment_gives_an_oom_row_and_leaks_nothing() {
             break;
         };
         assert_eq!(last.status, Status::Oom);
-        assert_eq!((last.memory.allocated, last.memory.reserved), (error.allocated, error.reserved));
+        assert_eq!(last.memory.reserved, error.reserved);
+        assert!(last.memory.allocated <= error.allocated, "request {nth}: what the failing operator held is gone, and nothing came");
         assert_eq!(rows.0.iter().filter(|r| r.status == Status::Oom).count(), 1);
         phases.push(last.at.phase);
     }

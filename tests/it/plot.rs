@@ -131,7 +131,7 @@ fn mistakes_end_in_two_and_write_nothing() {
     let s = sandbox("before/mlp_adam.csv");
     s.write("empty.csv", s.read("mlp_adam.csv").split_inclusive('\n').next().unwrap()).write("foreign.csv", "a\n1\n");
     for (arguments, words) in [
-        (&["plot", "nowhere.csv"][..], "nowhere.csv: cannot be read: No such file"),
+        (&["plot", "nowhere.csv"][..], "nowhere.csv: No such file"),
         (&["plot", "foreign.csv"], "is not a results file"),
         (&["plot", "empty.csv"], "empty.csv: there is no row to draw"),
         (&["plot", "mlp_adam.csv", "-o", "./mlp_adam.csv"], "would be written over the results"),

@@ -95,6 +95,10 @@ fn its_pictures_are_there() {
 fn its_experiments_load() {
     let text = readme();
     let s = Sandbox::new();
+    for name in ["digits-images.idx", "digits-labels.idx"] {
+        let data = std::fs::read(repository().join("experiments/data").join(name)).unwrap();
+        s.write_bytes(&format!("experiments/data/{name}"), &data);
+    }
     for (number, block) in text.split("```toml\n").skip(1).map(|b| b.split("```").next().unwrap()).enumerate() {
         let name = format!("example_{number}.toml");
         s.write(&name, block).run(&["predict", &name]).exits(0);

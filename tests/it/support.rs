@@ -39,6 +39,10 @@ impl Sandbox {
 
     /// Writes a file, and the folders above it.
     pub(crate) fn write(&self, name: &str, text: &str) -> &Self {
+        self.write_bytes(name, text.as_bytes())
+    }
+
+    pub(crate) fn write_bytes(&self, name: &str, text: &[u8]) -> &Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();

@@ -56,10 +56,12 @@ impl Descriptor {
     /// Reads at most as many values as `out` holds, and says how many there are.
     fn read<T: Copy>(&self, name: Name, kind: Type, out: &mut [T]) -> Result<usize, CudaError> {
         let mut count = 0;
+        // Without a place to write to, the library says how many there are; with an empty one, that it wrote none.
+        let to = if out.is_empty() { std::ptr::null_mut() } else { out.as_mut_ptr().cast::<c_void>() };
         // SAFETY: the descriptor lives; `out` has room for as many values as are asked for, of the type that the caller names beside the
         // attribute.
         status("cudnnBackendGetAttribute", unsafe {
-            sys::cudnnBackendGetAttribute(self.0, name, kind, out.len() as i64, &raw mut count, out.as_mut_ptr().cast::<c_void>())
+            sys::cudnnBackendGetAttribute(self.0, name, kind, out.len() as i64, &raw mut count, to)
         })
         .map_err(|e| e.within(&format!("{name:?}")))?;
         Ok(usize::try_from(count).unwrap_or(0))

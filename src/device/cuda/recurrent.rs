@@ -89,16 +89,15 @@ pub struct RecurrentGradients {
     pub first: [u64; 2],
 }
 
-/// PyTorch's choice (`get_algo` of `RNN.cpp`): persistent kernels for f16 alone, where they were measured to be faster.
+/// PyTorch's choice (`get_algo` of `RNN.cpp`): persistent kernels for small hidden states, and for f16 where they were measured to be faster.
 fn algorithm(call: &Recurrent, gpu: &Gpu) -> Algorithm {
-    // Of the two limits, forward's is 192 and backward's 128; a reserve has to be one of both.
-    let small = if call.training { 128 } else { 192 };
     let (major, minor) = gpu.capability;
+    // cuDNN has such kernels for these two types.
+    if major >= 6 && call.hidden <= 192 && matches!(call.dtype, DType::F32 | DType::F16) {
+        return Algorithm::CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H;
+    }
     if call.dtype != DType::F16 {
         return Algorithm::CUDNN_RNN_ALGO_STANDARD;
-    }
-    if major >= 6 && call.hidden <= small {
-        return Algorithm::CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H;
     }
     let shaped =
         call.layers == 1 && !call.bidirectional && call.hidden <= 1024 && call.hidden.is_multiple_of(128) && call.input.is_multiple_of(128);

@@ -12,7 +12,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Means over windows of [channels, height, width] chosen so that the output has the given size.",
     fields: &[Field::required("output_size", PAIR, "Size of the output: n or [height, width].")],
     build: |values: &Values| Rc::new(AdaptiveAvgPool2d { output: values.pair("output_size") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -36,7 +36,6 @@ pub(super) const KIND: LayerKind = LayerKind {
             backend: values.optional_text("backend").and_then(Backend::named),
         })
     },
-    has_operators: true,
 };
 
 #[derive(Debug)]

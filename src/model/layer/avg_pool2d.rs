@@ -17,7 +17,6 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::integer("padding", PAIR_FROM_ZERO, 0, "Padding around the input: n or [height, width]."),
     ],
     build: |values: &Values| Rc::new(AvgPool2d { window: Window::pooling(values) }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

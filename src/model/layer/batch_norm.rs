@@ -13,7 +13,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Normalises each channel over the batch (and the positions in it), then scales and shifts; keeps running statistics.",
     fields: &[],
     build: |_| Rc::new(BatchNorm),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -12,7 +12,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "The layers of that name in `[model.blocks]`, each time with parameters of their own.",
     fields: &[Field::required("block", Kind::Block, "The name of a list of layers in `[model.blocks]`.")],
     build: |values: &Values| Rc::new(Block { layers: values.layers("block") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

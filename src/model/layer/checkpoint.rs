@@ -11,7 +11,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "The layers, with their activations recomputed in backward instead of kept.",
     fields: &[Field::required("layers", Kind::Layers, "What is recomputed.")],
     build: |values: &Values| Rc::new(Checkpoint { layers: values.layers("layers") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

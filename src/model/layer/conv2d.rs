@@ -39,7 +39,6 @@ pub(super) const KIND: LayerKind = LayerKind {
             bias: values.bool("bias"),
         })
     },
-    has_operators: true,
 };
 
 #[derive(Debug)]

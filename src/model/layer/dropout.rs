@@ -15,7 +15,6 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::bool("inplace", false, "Write into the input's memory instead of new memory."),
     ],
     build: |values: &Values| Rc::new(Dropout { p: values.number("p"), inplace: values.bool("inplace") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

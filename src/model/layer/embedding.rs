@@ -18,7 +18,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     build: |values: &Values| {
         Rc::new(Embedding { num_embeddings: values.integer("num_embeddings"), embedding_dim: values.integer("embedding_dim") })
     },
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -7,13 +7,8 @@ use crate::meta::Shape;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::view;
 
-pub(super) const KIND: LayerKind = LayerKind {
-    name: "flatten",
-    doc: "Views each sample as one row; takes no memory.",
-    fields: &[],
-    build: |_| Rc::new(Flatten),
-    has_operators: true,
-};
+pub(super) const KIND: LayerKind =
+    LayerKind { name: "flatten", doc: "Views each sample as one row; takes no memory.", fields: &[], build: |_| Rc::new(Flatten) };
 
 #[derive(Debug)]
 struct Flatten;

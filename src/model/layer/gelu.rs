@@ -12,7 +12,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Gaussian error linear unit of every element.",
     fields: &[Field::choice("approximate", &["none", "tanh"], "none", "The exact form, or the approximation by tanh.")],
     build: |values: &Values| Rc::new(Gelu { tanh: values.text("approximate") == "tanh" }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

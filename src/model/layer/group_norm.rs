@@ -13,7 +13,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Normalises each sample over groups of channels, then scales and shifts each channel.",
     fields: &[Field::required("num_groups", SIZE, "Groups that the channels divide into.")],
     build: |values: &Values| Rc::new(GroupNorm { num_groups: values.integer("num_groups") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::model::lowering::{Lowering, Var};
 use crate::ops::select;
 
 pub(super) const KIND: LayerKind =
-    LayerKind { name: "last", doc: "Takes the last position of a sequence.", fields: &[], build: |_| Rc::new(Last), has_operators: true };
+    LayerKind { name: "last", doc: "Takes the last position of a sequence.", fields: &[], build: |_| Rc::new(Last) };
 
 #[derive(Debug)]
 struct Last;

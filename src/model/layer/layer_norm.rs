@@ -13,7 +13,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Normalises over the last dimension to mean 0 and variance 1, then scales and shifts.",
     fields: &[Field::bool("bias", true, "Whether it shifts.")],
     build: |values: &Values| Rc::new(LayerNorm { bias: values.bool("bias") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

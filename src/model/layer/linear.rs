@@ -16,7 +16,6 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::bool("bias", true, "Whether it adds a bias."),
     ],
     build: |values: &Values| Rc::new(Linear { out_features: values.integer("out_features"), bias: values.bool("bias") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -13,7 +13,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Adds a learned vector for each position of [length, features].",
     fields: &[Field::required("max_length", SIZE, "The longest sequence it knows.")],
     build: |values: &Values| Rc::new(PositionEmbedding { max_length: values.integer("max_length") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

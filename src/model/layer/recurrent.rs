@@ -7,15 +7,17 @@ use crate::meta::DType;
 use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::{flatten_weights::rule::FlattenWeights, rnn::rule::Rnn, zeros::rule::Zeros};
-use crate::scratch::Cell;
+use crate::ops::{
+    flatten_weights::rule::FlattenWeights,
+    rnn::rule::{Cell, Rnn},
+    zeros::rule::Zeros,
+};
 
 pub(super) const LSTM: LayerKind = LayerKind {
     name: "lstm",
     doc: "Long short-term memory over [length, features]; gives the output at every position.",
     fields: FIELDS,
     build: |values: &Values| Rc::new(Recurrent::new(Cell::Lstm, values)),
-    has_operators: true,
 };
 
 pub(super) const GRU: LayerKind = LayerKind {
@@ -23,7 +25,6 @@ pub(super) const GRU: LayerKind = LayerKind {
     doc: "Gated recurrent units over [length, features]; gives the output at every position.",
     fields: FIELDS,
     build: |values: &Values| Rc::new(Recurrent::new(Cell::Gru, values)),
-    has_operators: true,
 };
 
 const FIELDS: &[Field] = &[

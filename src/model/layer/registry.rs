@@ -16,8 +16,6 @@ pub struct LayerKind {
     pub fields: &'static [Field],
     /// Makes the layer of its fields, all of which fit their kinds.
     pub build: fn(&Values) -> Rc<dyn Layer>,
-    /// Whether its operators exist. A layer without is read and checked like the others, and then refused by name.
-    pub has_operators: bool,
 }
 
 impl LayerKind {

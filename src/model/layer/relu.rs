@@ -12,7 +12,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "`max(x, 0)` of every element.",
     fields: &[Field::bool("inplace", false, "Write into the input's memory instead of new memory.")],
     build: |values: &Values| Rc::new(Relu { inplace: values.bool("inplace") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

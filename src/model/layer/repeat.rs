@@ -12,7 +12,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "The layers, so many times one after the other, each time with parameters of their own.",
     fields: &[Field::required("times", SIZE, "How often."), Field::required("layers", Kind::Layers, "What is repeated.")],
     build: |values: &Values| Rc::new(Repeat { times: values.integer("times"), layers: values.layers("layers") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -23,7 +23,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     build: |values: &Values| {
         Rc::new(Residual { body: values.layers("layers"), shortcut: values.layers("shortcut"), inplace: values.bool("inplace") })
     },
-    has_operators: true,
 };
 
 #[derive(Debug)]

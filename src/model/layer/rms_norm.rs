@@ -14,7 +14,6 @@ pub(super) const KIND: LayerKind = LayerKind {
     doc: "Divides by the root mean square over the last dimension, then scales.",
     fields: &[Field::number("eps", Interval::NOT_NEGATIVE, 1e-6, "Added to the mean square.")],
     build: |values: &Values| Rc::new(RmsNorm { eps: values.number("eps") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

@@ -41,8 +41,6 @@ pub struct Item {
     pub layer: Rc<dyn Layer>,
     /// Where it is written.
     pub origin: Origin,
-    /// Whether its operators exist.
-    pub has_operators: bool,
 }
 
 /// Layers in order. Cloning shares them.

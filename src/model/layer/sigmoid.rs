@@ -7,13 +7,8 @@ use crate::model::field::Values;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::sigmoid;
 
-pub(super) const KIND: LayerKind = LayerKind {
-    name: "sigmoid",
-    doc: "Logistic sigmoid of every element.",
-    fields: &[],
-    build: |_: &Values| Rc::new(Sigmoid),
-    has_operators: true,
-};
+pub(super) const KIND: LayerKind =
+    LayerKind { name: "sigmoid", doc: "Logistic sigmoid of every element.", fields: &[], build: |_: &Values| Rc::new(Sigmoid) };
 
 #[derive(Debug)]
 struct Sigmoid;

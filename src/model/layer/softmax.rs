@@ -8,13 +8,8 @@ use crate::model::field::Values;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::softmax;
 
-pub(super) const KIND: LayerKind = LayerKind {
-    name: "softmax",
-    doc: "Softmax over the last dimension.",
-    fields: &[],
-    build: |_: &Values| Rc::new(Softmax),
-    has_operators: true,
-};
+pub(super) const KIND: LayerKind =
+    LayerKind { name: "softmax", doc: "Softmax over the last dimension.", fields: &[], build: |_: &Values| Rc::new(Softmax) };
 
 #[derive(Debug)]
 struct Softmax;

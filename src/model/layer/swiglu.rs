@@ -15,7 +15,6 @@ pub(super) const KIND: LayerKind = LayerKind {
         Field::bool("bias", false, "Whether the linears add a bias."),
     ],
     build: |values: &Values| Rc::new(SwiGlu { hidden_features: values.integer("hidden_features"), bias: values.bool("bias") }),
-    has_operators: true,
 };
 
 #[derive(Debug)]

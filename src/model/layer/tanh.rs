@@ -7,13 +7,8 @@ use crate::model::field::Values;
 use crate::model::lowering::{Lowering, Var};
 use crate::ops::tanh;
 
-pub(super) const KIND: LayerKind = LayerKind {
-    name: "tanh",
-    doc: "Hyperbolic tangent of every element.",
-    fields: &[],
-    build: |_: &Values| Rc::new(Tanh),
-    has_operators: true,
-};
+pub(super) const KIND: LayerKind =
+    LayerKind { name: "tanh", doc: "Hyperbolic tangent of every element.", fields: &[], build: |_: &Values| Rc::new(Tanh) };
 
 #[derive(Debug)]
 struct Tanh;

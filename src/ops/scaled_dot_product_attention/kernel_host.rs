@@ -112,11 +112,14 @@ pub(super) fn backward(host: &Host, s: &Settings, reads: [Operand<'_>; 6], to: [
     if to[0].meta.dtype == DType::F64 { differentiate::<f64>(host, s, reads, to) } else { differentiate::<f32>(host, s, reads, to) }
 }
 
+/// Gradients of the queries of each head, and of the keys and values that a group of heads shares.
+type GroupGradients<R> = (Vec<Vec<R>>, Vec<R>, Vec<R>);
+
 fn differentiate<R: Real>(host: &Host, s: &Settings, reads: [Operand<'_>; 6], to: [Operand<'_>; 3]) {
     let heads = reads[0].meta.shape.dims()[0] as usize * s.heads;
     let pitch = reads[5].meta.shape.last() as usize;
     // Of queries for each head, of keys and values for each that is shared.
-    let groups: Vec<(Vec<Vec<R>>, Vec<R>, Vec<R>)> = host.lend(reads, [], |[q, k, v, grad, out, sums], []| {
+    let groups: Vec<GroupGradients<R>> = host.lend(reads, [], |[q, k, v, grad, out, sums], []| {
         let group = |g: usize| {
             let (k, v): (Vec<R>, Vec<R>) = (s.matrix(&k, g), s.matrix(&v, g));
             let (mut dk, mut dv) = (vec![R::ZERO; k.len()], vec![R::ZERO; v.len()]);
