@@ -16,7 +16,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("gpu", &["meta"]),
     ("scratch", &["meta", "gpu"]),
     ("rules", &["meta", "gpu", "scratch"]),
-    ("model", &["meta", "gpu", "rules", "record"]),
+    ("model", &["meta", "gpu", "scratch", "rules", "record"]),
     ("data", &["meta"]),
     ("save", &["meta"]),
     ("experiment", &["meta", "gpu", "alloc", "model", "rules", "data"]),

@@ -137,7 +137,7 @@ fn mistakes_end_in_two_and_write_nothing() {
         (&["plot", "mlp_adam.csv", "-o", "./mlp_adam.csv"], "would be written over the results"),
         (&["plot", "mlp_adam.csv", "--gpu", "rtx3091"], "did you mean `rtx3090`?"),
         (&["plot", "mlp_adam.csv", "--axis", "train.dtype"], "the sweep has no axis `train.dtype`"),
-        (&["plot"], "RESULTS.csv"),
+        (&["plot"], "<FILE>"),
     ] {
         s.run(arguments).exits(2).complains(&[words]);
     }
