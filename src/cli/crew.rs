@@ -199,19 +199,18 @@ fn work(name: DeviceName, files: &Files, tell: &Sender<Report>, start: &Receiver
         let works: Vec<_> = lock(&queue).iter().take(REHEARSED).map(|job| job.case.work.clone()).collect();
         place.rehearse_cases(works.iter());
     }
-    loop {
-        let Some(job) = lock(&queue).pop_front() else { break };
+    let last_word = loop {
+        let Some(job) = lock(&queue).pop_front() else { break Report::Idle };
         match perform(job, &place, &progress) {
             Ok(outcome) => {
                 let _ = tell.send(Report::Case(Box::new(outcome)));
             }
-            Err(failure) => {
-                let _ = tell.send(Report::Broken(failure));
-                return;
-            }
+            Err(failure) => break Report::Broken(failure),
         }
-    }
-    let _ = tell.send(Report::Idle);
+    };
+    // The process may end as soon as the last word is heard: by then the device has everything back.
+    drop(place);
+    let _ = tell.send(last_word);
 }
 
 fn lock(queue: &Mutex<VecDeque<Job>>) -> MutexGuard<'_, VecDeque<Job>> {
