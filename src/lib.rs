@@ -3,24 +3,25 @@
 //! Reading order, and what each module must never know:
 //!
 //! 1. [`meta`]: shapes, element types, sizes. Facts without a device.
-//! 2. [`record`]: phases, categories, rows; the words in which training and prediction speak.
-//! 3. [`alloc`]: PyTorch's caching allocator as pure policy. Never a tensor or a device.
-//! 4. [`gpu`]: the catalogue of GPU models.
-//! 5. [`scratch`]: what libraries ask for besides their arguments, foreseen or written down.
-//! 6. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
-//! 7. [`model`]: from layers to a plan of operators over values.
-//! 8. [`data`]: the input pipeline: samples from files, prepared by threads, as bytes. Never a device, a tensor or an experiment file.
-//! 9. [`save`]: a run's state as a file to go on from. Never a device or a plan.
-//! 10. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
-//! 11. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
-//! 12. [`device`]: what computes. It sees addresses and shapes, never a tensor.
-//! 13. [`tensor`]: shapes over storages that the allocator hands out and gets back.
-//! 14. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
-//! 15. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
-//! 16. [`measure`]: what each number of a row is.
-//! 17. [`train`]: the reference loop. Never the predictor.
-//! 18. [`report`]: tables and files, from rows. Never how a row came about.
-//! 19. [`cli`]: the commands, and the only place where prediction and training meet.
+//! 2. [`whole`]: files that appear whole or not at all.
+//! 3. [`record`]: phases, categories, rows; the words in which training and prediction speak.
+//! 4. [`alloc`]: PyTorch's caching allocator as pure policy. Never a tensor or a device.
+//! 5. [`gpu`]: the catalogue of GPU models.
+//! 6. [`scratch`]: what libraries ask for besides their arguments, foreseen or written down.
+//! 7. [`ops`] and [`optim`]: operators and optimizers, a rule (memory from shapes) and kernels (computation) each.
+//! 8. [`model`]: from layers to a plan of operators over values.
+//! 9. [`data`]: the input pipeline: samples from files, prepared by threads, as bytes. Never a device, a tensor or an experiment file.
+//! 10. [`save`]: a run's state as a file to go on from. Never a device or a plan.
+//! 11. [`experiment`]: the TOML language: every mistake of a file at once, or its cases, ready to run. Never a device.
+//! 12. [`predict`]: memory from shapes alone. Never a device, a tensor or a kernel.
+//! 13. [`device`]: what computes. It sees addresses and shapes, never a tensor.
+//! 14. [`tensor`]: shapes over storages that the allocator hands out and gets back.
+//! 15. [`exec`]: the context that kernels run in: tensors, library workspaces, shared primitives. Never a gradient or an operator.
+//! 16. [`autograd`]: variables, the graph, backward. Never a plan or a layer.
+//! 17. [`measure`]: what each number of a row is.
+//! 18. [`train`]: the reference loop. Never the predictor.
+//! 19. [`report`]: tables and files, from rows. Never how a row came about.
+//! 20. [`cli`]: the commands, and the only place where prediction and training meet.
 
 pub mod alloc;
 pub mod autograd;
@@ -42,3 +43,4 @@ pub mod save;
 pub mod scratch;
 pub mod tensor;
 pub mod train;
+pub mod whole;

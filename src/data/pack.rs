@@ -9,6 +9,7 @@ use super::sample::{Array, Sample};
 use super::settings::Feed;
 use super::source::{Feature, Source, Writer, open};
 use crate::meta::DType;
+use crate::whole;
 
 /// Writes every sample of the source, prepared, in the order of the file; says how many there were. What the feed's slots take is what is
 /// written: whole numbers for tokens and classes, else f32, or f64 where the model computes in it.
@@ -22,9 +23,7 @@ pub fn pack(feed: &Feed, to: &Path) -> Result<u64, DataError> {
     assert!(!feed.settings.prepare.iter().any(super::Step::is_random), "random steps are not done once for all");
     let refuse = |e: io::Error| DataError::of_file(to, format!("cannot be written: {e}"));
     let source = open(&feed.settings.files)?;
-    let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = beside(folder).map_err(refuse)?;
-    let mut writer = Writer::new(file);
+    let mut writer = Writer::new(whole::begin(to).map_err(refuse)?);
     for number in 0..source.samples() {
         let sample = prepared(&*source, feed, number)?;
         let stored = |dtype| if matches!(dtype, DType::F64 | DType::I64) { dtype } else { DType::F32 };
@@ -34,8 +33,7 @@ pub fn pack(feed: &Feed, to: &Path) -> Result<u64, DataError> {
         writer.write(&features).map_err(refuse)?;
     }
     let file = writer.finish().map_err(refuse)?;
-    file.as_file().sync_all().map_err(refuse)?;
-    file.persist(to).map_err(|e| refuse(e.error))?;
+    whole::put(file, to).map_err(refuse)?;
     Ok(source.samples())
 }
 
@@ -55,16 +53,4 @@ fn prepared(source: &dyn Source, feed: &Feed, number: u64) -> Result<Sample, Dat
         slot.append(array, &mut bytes).map_err(refuse)?;
     }
     Ok(sample)
-}
-
-/// A temporary file in `folder`, gone again unless persisted, with the permissions an ordinary new file has.
-fn beside(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".runner-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }

@@ -6,6 +6,7 @@
 
 mod add;
 mod blas;
+mod call_workspace;
 mod context;
 mod copy;
 pub(crate) mod cuda;
@@ -15,6 +16,7 @@ mod sum;
 mod transfer;
 mod workspace;
 
+pub use call_workspace::CallWorkspace;
 pub use context::Exec;
 pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;

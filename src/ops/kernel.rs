@@ -75,6 +75,17 @@ impl Backward<'_> {
         self.saved[index].as_ref().expect("backward asks only for what forward saved")
     }
 
+    /// The gradient of the first input where the output is a `part` of it: zero everywhere else.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn within_zeros(&self, exec: &Exec, part: impl FnOnce(&Tensor) -> Tensor) -> Result<Tensor> {
+        let whole = exec.empty(self.inputs[0].with_dtype(self.grad().dtype()))?;
+        exec.fill(&whole, 0.0);
+        exec.copy(self.grad(), &part(&whole));
+        Ok(whole)
+    }
+
     /// Shape, type and layout of a fresh gradient of the first input.
     #[must_use]
     pub fn input(&self) -> Rc<TensorMeta> {

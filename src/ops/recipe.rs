@@ -121,6 +121,15 @@ impl Recipe {
         Backward { effects: self.effects, gradients }
     }
 
+    /// The backward recipe of an operator that gives a part of its input: zeros for the whole, with the part's gradient in its place.
+    #[must_use]
+    pub fn part_backward(mut self, input: &TensorMeta, incoming: Option<&TensorMeta>) -> Backward {
+        let Some(incoming) = incoming else { return self.backward(vec![Gradient::None]) };
+        let whole = input.with_dtype(incoming.dtype);
+        let out = self.tensor(&whole);
+        self.backward(vec![Gradient::New(out, whole)])
+    }
+
     /// The bare effects.
     #[must_use]
     pub fn into_effects(self) -> Vec<Effect> {

@@ -1,12 +1,9 @@
-//! Files that appear whole or not at all.
-//!
-//! Invariant: the path named holds either what it held before or the whole new text, also where the disk fills up or the
-//! process is killed half-way: the text is written beside it, brought to the disk, and then renamed.
+//! Results on the disk: folders tried before a run begins, and texts that appear whole or not at all.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::Builder;
+use crate::whole;
 
 /// A file or folder that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +33,7 @@ pub enum WriteError {
 /// [`WriteError`] where the folder cannot be made or takes no files.
 pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
     std::fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_path_buf(), source })?;
-    beside(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
+    whole::temporary(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
 }
 
 /// Writes `text` to `path` whole or not at all.
@@ -45,26 +42,11 @@ pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
 /// [`WriteError`] where the folder takes no file, the disk is full, or `path` is a folder.
 pub fn write_whole(path: &Path, text: &[u8]) -> Result<(), WriteError> {
     let write = || -> io::Result<()> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = beside(folder)?;
+        let mut file = whole::begin(path)?;
         file.write_all(text)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
+        whole::put(file, path)
     };
     write().map_err(|source| WriteError::File { path: path.to_path_buf(), source })
-}
-
-/// A temporary file in `folder`, gone again unless persisted, with the permissions an ordinary new file has.
-fn beside(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = Builder::new();
-    builder.prefix(".runner-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }
 
 /// Rows as CSV with `\n` ends.

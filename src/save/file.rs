@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::snapshot::{Snapshot, Stored};
 use crate::meta::DType;
+use crate::whole;
 
 /// The header's entry that is no tensor.
 const METADATA: &str = "__metadata__";
@@ -58,18 +59,14 @@ struct Entry {
 /// Writes a save whole or not at all: beside its place, brought to the disk, then renamed.
 pub(super) fn write(snapshot: &Snapshot, path: &Path) -> Result<(), SaveError> {
     let put = || -> io::Result<()> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = BufWriter::new(beside(folder)?);
+        let mut file = BufWriter::new(whole::begin(path)?);
         let header = header(snapshot);
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(&header)?;
         for tensor in &snapshot.tensors {
             file.write_all(&tensor.bytes)?;
         }
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
+        whole::put(file.into_inner().map_err(io::IntoInnerError::into_error)?, path)
     };
     put().map_err(|e| SaveError::Write { path: path.to_path_buf(), what: e.to_string() })
 }
@@ -90,18 +87,6 @@ fn header(snapshot: &Snapshot) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&header).expect("a map of names is JSON");
     bytes.resize(bytes.len().next_multiple_of(8), b' ');
     bytes
-}
-
-/// A temporary file in `folder`, gone again unless persisted, with the permissions an ordinary new file has.
-fn beside(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".runner-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }
 
 /// Reads a save.

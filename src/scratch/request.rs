@@ -123,6 +123,34 @@ impl Convolution {
         };
         [self.input[0], self.weight[0], side(0), side(1)]
     }
+
+    /// Whether PyTorch computes it with its own kernels, which ask for nothing: depthwise convolutions, but for those f16 ones that cuDNN is known
+    /// to be faster at (`use_cudnn_depthwise` and `check_cudnn_depthwise_workload_with_filter` in ATen).
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        let ([n, c, h, w], [k, _, kh, kw]) = (self.input, self.weight);
+        if self.groups == 1 || self.groups != c || !k.is_multiple_of(c) {
+            return false;
+        }
+        let [stride, other] = self.stride;
+        if self.dtype != DType::F16 || c < 32 || self.dilation != [1, 1] || (stride != other && h != 1) {
+            return true;
+        }
+        if h == 1 && other == 1 {
+            return false;
+        }
+        if kh != kw || !matches!(kw, 1 | 3 | 5) || w < 7 {
+            return true;
+        }
+        let cudnn = match (other, kw) {
+            (1, _) => true,
+            (2, 1) if n == 1 => w <= 28,
+            (2, 1) => n <= 16 && c >= 128 && w <= 7,
+            (2, _) => n == 1 || c >= 512 || (c >= 256 && w >= 28),
+            _ => false,
+        };
+        !cudnn
+    }
 }
 
 impl Recurrent {

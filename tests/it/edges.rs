@@ -11,14 +11,15 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// A node of the table: which modules it is, and which it may use besides itself.
 const TABLE: &[(&str, &[&str])] = &[
     ("meta", &[]),
+    ("whole", &[]),
     ("record", &["meta"]),
     ("alloc", &["meta"]),
     ("gpu", &["meta"]),
     ("scratch", &["meta", "gpu"]),
     ("rules", &["meta", "gpu", "scratch"]),
     ("model", &["meta", "gpu", "scratch", "rules", "record"]),
-    ("data", &["meta"]),
-    ("save", &["meta"]),
+    ("data", &["meta", "whole"]),
+    ("save", &["meta", "whole"]),
     ("experiment", &["meta", "gpu", "alloc", "model", "rules", "data"]),
     ("predict", &["meta", "record", "alloc", "gpu", "scratch", "rules", "model"]),
     ("device", &["meta", "alloc", "gpu", "scratch"]),
@@ -31,7 +32,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "train",
         &["meta", "record", "alloc", "gpu", "rules", "model", "device", "tensor", "exec", "kernels", "autograd", "measure", "data", "save"],
     ),
-    ("report", &["meta", "record", "experiment"]),
+    ("report", &["meta", "whole", "record", "experiment"]),
     (
         "cli",
         &[

@@ -7,11 +7,8 @@ use crate::meta::DType;
 use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::{
-    flatten_weights::rule::FlattenWeights,
-    rnn::rule::{Cell, Rnn},
-    zeros::rule::Zeros,
-};
+use crate::ops::{flatten_weights::rule::FlattenWeights, rnn::rule::Rnn, zeros::rule::Zeros};
+use crate::scratch::Cell;
 
 pub(super) const LSTM: LayerKind = LayerKind {
     name: "lstm",

@@ -2,12 +2,11 @@
 
 use super::kernel_cuda::Tensors;
 use super::rule::Conv2d;
-use crate::device::cuda::Workspace;
-use crate::exec::{Combine, Exec, Result};
+use crate::exec::{CallWorkspace, Combine, Exec, Result};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::scratch::{Direction, Request};
-use crate::tensor::{Storage, Tensor};
+use crate::tensor::Tensor;
 
 /// Who computes in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,21 +40,8 @@ impl Conv2d {
         if measured && faster { By::Cudnn } else { By::Depthwise }
     }
 
-    fn room(&self, exec: &Exec, direction: Direction, x: &TensorMeta, weight: &TensorMeta) -> Result<Room> {
-        let bytes = exec.asked(&Request::Convolution(self.call(direction, x, weight)));
-        Ok(Room { storage: exec.scratch(bytes)?, bytes })
-    }
-}
-
-/// cuDNN's workspace for one call.
-struct Room {
-    storage: Storage,
-    bytes: u64,
-}
-
-impl Room {
-    fn workspace(&self) -> Workspace {
-        Workspace { address: self.storage.address(), bytes: self.bytes }
+    fn call_workspace(&self, exec: &Exec, direction: Direction, x: &TensorMeta, weight: &TensorMeta) -> Result<CallWorkspace> {
+        exec.call_workspace(&Request::Convolution(self.call(direction, x, weight)))
     }
 }
 
@@ -73,9 +59,9 @@ impl OpKernel for Conv2d {
         let tensors = Tensors { x, y: &out, w: weight };
         match self.by(x.meta(), weight.meta()) {
             By::Cudnn => {
-                let room = self.room(exec, Direction::Forward, x.meta(), weight.meta())?;
+                let workspace = self.call_workspace(exec, Direction::Forward, x.meta(), weight.meta())?;
                 exec.on_cuda(|gpu| {
-                    self.by_cudnn(gpu, Direction::Forward, tensors, room.workspace());
+                    self.by_cudnn(gpu, Direction::Forward, tensors, workspace.on_cuda());
                     bias.into_iter().for_each(|bias| Self::add_bias_on_cuda(gpu, bias, &out));
                 });
             }
@@ -108,21 +94,21 @@ impl OpKernel for Conv2d {
                 if at.needs[0] {
                     let to = new(0)?;
                     let grad = exec.contiguous(at.grad())?;
-                    let room = self.room(exec, Direction::GradInput, x.meta(), weight.meta())?;
+                    let workspace = self.call_workspace(exec, Direction::GradInput, x.meta(), weight.meta())?;
                     exec.on_host(|host| self.grad_input_on_host(host, &grad, weight, &to));
                     let tensors = Tensors { x: &to, y: &grad, w: weight };
-                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradInput, tensors, room.workspace()));
-                    drop(room);
+                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradInput, tensors, workspace.on_cuda()));
+                    drop(workspace);
                     of_input = Some(to);
                 }
                 if at.needs[1] {
                     let grad = exec.contiguous(at.grad())?;
                     let to = new(1)?;
-                    let room = self.room(exec, Direction::GradWeight, x.meta(), weight.meta())?;
+                    let workspace = self.call_workspace(exec, Direction::GradWeight, x.meta(), weight.meta())?;
                     exec.on_host(|host| self.grad_weight_on_host(host, x, &grad, &to));
                     let tensors = Tensors { x, y: &grad, w: &to };
-                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradWeight, tensors, room.workspace()));
-                    drop(room);
+                    exec.on_cuda(|gpu| self.by_cudnn(gpu, Direction::GradWeight, tensors, workspace.on_cuda()));
+                    drop(workspace);
                     of_weight = Some(to);
                 }
             }

@@ -2,7 +2,7 @@
 //! and need none.
 
 use crate::gpu::Gpu;
-use crate::meta::{DType, Shape, TensorMeta};
+use crate::meta::{Shape, TensorMeta};
 use crate::ops::recipe::Recipe;
 use crate::ops::reduction::Reduction;
 use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError};
@@ -32,25 +32,8 @@ impl Conv2d {
         Convolution { direction, dtype: x.dtype, input: four(x), weight: four(weight), stride, padding, dilation, groups }
     }
 
-    /// PyTorch's choice (`use_cudnn_depthwise`): of the convolutions of one channel a group, cuDNN gets those f16 ones that it is known to be
-    /// faster at.
-    fn is_native(&self, x: &TensorMeta, weight: &TensorMeta) -> bool {
-        let (&[batch, channels, height, width], &[_, _, tall, wide]) = (x.shape.dims(), weight.shape.dims()) else { return false };
-        if self.groups != channels || channels == 1 {
-            return false;
-        }
-        let [down, across] = self.stride;
-        let candidate = x.dtype == DType::F16 && self.dilation == [1, 1] && (down == across || height == 1) && channels >= 32;
-        let long_line = height == 1 && across == 1;
-        let shaped = tall == wide && matches!(wide, 1 | 3 | 5) && width >= 7;
-        let faster = match (across, wide) {
-            (1, _) => true,
-            (2, 1) if batch == 1 => width <= 28,
-            (2, 1) => batch <= 16 && channels >= 128 && width <= 7,
-            (2, _) => batch == 1 || channels >= 512 || (channels >= 256 && width >= 28),
-            _ => false,
-        };
-        !(candidate && (long_line || (shaped && faster)))
+    fn is_native(&self, inputs: &[TensorMeta]) -> bool {
+        self.call(Direction::Forward, &inputs[0], &inputs[1]).is_native()
     }
 }
 
@@ -98,7 +81,7 @@ impl OpRule for Conv2d {
         r.keep(Saved::Input(1), needed);
         let out = self.infer(inputs).expect("infer has succeeded").remove(0);
         let slot = r.tensor(&out);
-        if !self.is_native(&inputs[0], &inputs[1]) {
+        if !self.is_native(inputs) {
             self.workspace(&mut r, cx, Direction::Forward, inputs);
         }
         r.forward(vec![Output::New(slot, out)])
@@ -113,7 +96,7 @@ impl OpRule for Conv2d {
         let copy = |r: &mut Recipe| spread.then(|| r.tensor(&incoming.like()));
         let like = |r: &mut Recipe, i: usize| Gradient::New(r.tensor(&inputs[i].like()), inputs[i].like());
         let free = |r: &mut Recipe, copy: Option<usize>| copy.into_iter().for_each(|c| r.free(c));
-        if self.is_native(&inputs[0], &inputs[1]) {
+        if self.is_native(inputs) {
             let written = if needs[0] || needs[1] { copy(&mut r) } else { None };
             for i in [1, 0] {
                 if needs[i] {

@@ -2,12 +2,12 @@
 
 use super::rule::Rnn;
 use crate::device::cuda::{RecurrentGradients, RecurrentTensors, Workspace};
-use crate::exec::{Exec, Result};
+use crate::exec::{CallWorkspace, Exec, Result};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::flatten_weights::kernel::part;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::scratch::{Buffer, Request};
-use crate::tensor::{Storage, Tensor};
+use crate::tensor::Tensor;
 
 /// The first two dimensions exchanged.
 fn exchange(t: &Tensor) -> Tensor {
@@ -23,9 +23,8 @@ impl Rnn {
         exec.asked(&Request::Recurrent(self.call(buffer, x)))
     }
 
-    fn workspace(&self, exec: &Exec, x: &TensorMeta) -> Result<Room> {
-        let bytes = self.asked(exec, Buffer::Workspace, x);
-        Ok(Room { storage: exec.scratch(bytes)?, bytes })
+    fn workspace(&self, exec: &Exec, x: &TensorMeta) -> Result<CallWorkspace> {
+        exec.call_workspace(&Request::Recurrent(self.call(Buffer::Workspace, x)))
     }
 
     /// Whether the weights lie in one buffer, as cuDNN wants them. Those of a bf16 module do not.
@@ -42,18 +41,6 @@ impl Rnn {
     /// Where each weight begins in a buffer of all, for an input of that many features.
     fn offsets(&self, features: u64) -> Vec<u64> {
         self.weights(features).expect("the weights were inferred before").into_iter().map(|p| p.offset).collect()
-    }
-}
-
-/// cuDNN's workspace for one call.
-struct Room {
-    storage: Storage,
-    bytes: u64,
-}
-
-impl Room {
-    fn workspace(&self) -> Workspace {
-        Workspace { address: self.storage.address(), bytes: self.bytes }
     }
 }
 
@@ -112,7 +99,7 @@ impl OpKernel for Rnn {
                 last: addresses(&last),
                 weights: address(own.as_ref().unwrap_or(weights[0])),
             };
-            gpu.recurrent_forward(&self.call(Buffer::Workspace, x.meta()), &at, workspace.workspace(), kept(saved.first()));
+            gpu.recurrent_forward(&self.call(Buffer::Workspace, x.meta()), &at, workspace.on_cuda(), kept(saved.first()));
         });
         drop(workspace);
         drop(sequence);
@@ -150,7 +137,7 @@ impl OpKernel for Rnn {
         exec.on_cuda(|gpu| {
             let gradients =
                 RecurrentGradients { y: address(&grad), last: addresses(&of_last), x: address(&to_x), first: addresses(&to_states) };
-            gpu.recurrent_backward_data(&call, &of(&sequence), &gradients, workspace.workspace(), kept(reserve));
+            gpu.recurrent_backward_data(&call, &of(&sequence), &gradients, workspace.on_cuda(), kept(reserve));
         });
         drop(workspace);
         drop(grad);
@@ -162,7 +149,7 @@ impl OpKernel for Rnn {
         let workspace = self.workspace(exec, x.meta())?;
         exec.on_host(|host| self.grad_weights_on_host(host, &sequence, &states, &weights, &exchange(at.grad()), &to_weights));
         exec.on_cuda(|gpu| {
-            gpu.recurrent_backward_weights(&call, &of(&sequence), address(&to_weights), workspace.workspace(), kept(reserve));
+            gpu.recurrent_backward_weights(&call, &of(&sequence), address(&to_weights), workspace.on_cuda(), kept(reserve));
         });
         drop(workspace);
         drop(sequence);

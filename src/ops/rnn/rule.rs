@@ -4,8 +4,7 @@
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::recipe::Recipe;
 use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot};
-pub use crate::scratch::Cell;
-use crate::scratch::{Buffer, Recurrent, Request};
+use crate::scratch::{Buffer, Cell, Recurrent, Request};
 
 /// A recurrent network. Inputs: x (batch, length, features), the first hidden state, for LSTM the first cell state, then either every
 /// weight, in PyTorch's order, or one buffer of all.

@@ -27,9 +27,6 @@ impl OpKernel for Select {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let whole = exec.empty(at.inputs[0].with_dtype(at.grad().dtype()))?;
-        exec.fill(&whole, 0.0);
-        exec.copy(at.grad(), &self.of(&whole));
-        Ok(vec![Some(whole)])
+        Ok(vec![Some(at.within_zeros(exec, |whole| self.of(whole))?)])
     }
 }

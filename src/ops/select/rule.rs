@@ -2,7 +2,7 @@
 
 use crate::meta::{Shape, TensorMeta};
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError};
+use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, ShapeError};
 
 /// One place of a dimension, which goes: `x[:, index]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,11 +35,6 @@ impl OpRule for Select {
     }
 
     fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        let mut r = Recipe::new();
-        let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
-        // Zeros for the whole, then the part's gradient in its place.
-        let whole = inputs[0].with_dtype(incoming.dtype);
-        let out = r.tensor(&whole);
-        r.backward(vec![Gradient::New(out, whole)])
+        Recipe::new().part_backward(&inputs[0], grads[0].as_ref().filter(|_| needs[0]))
     }
 }

@@ -21,9 +21,6 @@ impl OpKernel for Slice {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let whole = exec.empty(at.inputs[0].with_dtype(at.grad().dtype()))?;
-        exec.fill(&whole, 0.0);
-        exec.copy(at.grad(), &self.of(&whole));
-        Ok(vec![Some(whole)])
+        Ok(vec![Some(at.within_zeros(exec, |whole| self.of(whole))?)])
     }
 }

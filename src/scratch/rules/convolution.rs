@@ -26,7 +26,7 @@ use crate::scratch::{Convolution, Direction};
 /// Bytes of the workspace; no more than fits in 63 bits.
 pub(super) fn bytes(gpu: &Gpu, request: &Convolution) -> u64 {
     let geometry = Geometry::new(request);
-    let bytes = if is_native(request) {
+    let bytes = if request.is_native() {
         0
     } else if request.dtype == DType::F64 {
         double(&geometry)
@@ -40,31 +40,4 @@ pub(super) fn bytes(gpu: &Gpu, request: &Convolution) -> u64 {
 fn double(g: &Geometry) -> u128 {
     let per_sample = g.direction == Direction::GradWeight && g.is_product() && g.pixels_in() > 1;
     if per_sample { g.n * g.weight() * g.element } else { 0 }
-}
-
-/// Whether PyTorch computes it with its own kernels, which ask for nothing: depthwise convolutions, but for some f16 ones (`use_cudnn_depthwise`
-/// and `check_cudnn_depthwise_workload_with_filter` in ATen).
-fn is_native(r: &Convolution) -> bool {
-    let ([n, c, h, w], [k, _, kh, kw]) = (r.input, r.weight);
-    if r.groups == 1 || r.groups != c || !k.is_multiple_of(c) {
-        return false;
-    }
-    let [stride, other] = r.stride;
-    if r.dtype != DType::F16 || c < 32 || r.dilation != [1, 1] || (stride != other && h != 1) {
-        return true;
-    }
-    if h == 1 && other == 1 {
-        return false;
-    }
-    if kh != kw || !matches!(kw, 1 | 3 | 5) || w < 7 {
-        return true;
-    }
-    let cudnn = match (other, kw) {
-        (1, _) => true,
-        (2, 1) if n == 1 => w <= 28,
-        (2, 1) => n <= 16 && c >= 128 && w <= 7,
-        (2, _) => n == 1 || c >= 512 || (c >= 256 && w >= 28),
-        _ => false,
-    };
-    !cudnn
 }
