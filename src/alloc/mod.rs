@@ -48,7 +48,7 @@ pub use event::{Action, Event, Listener};
 pub use failing::Failing;
 pub use oom::OutOfMemory;
 pub use pickle::{Cause, PickleError};
-pub use placement::Placement;
+pub use placement::{AddressSpace, Placement};
 pub use pool::PoolKind;
 pub use recorded::{Recorded, RecordedSegment};
 pub use recording::{OtherSegment, RecordingError, StatsTable, events_csv, first_other_segment, recorded_segments};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
+use std::path::Path;
 
 use crate::support::{Sandbox, repository};
 
@@ -68,6 +69,20 @@ fn what_was_measured_on_an_h200_is_the_committed_results() {
         found += 1;
     }
     assert!(found > 0, "{} holds no results", folder.display());
+}
+
+#[test]
+fn what_an_h200_gave_comes_again_without_it_from_the_scratch_its_libraries_asked_for() {
+    let (folder, s) = (repository().join("results/h200").join(NETWORKS), Sandbox::new());
+    let found = committed("h200/networks");
+    assert!(!found.is_empty(), "{} holds no results", folder.display());
+    for (name, measured) in found {
+        let (experiment, run) = (Path::new(&name).with_extension("toml"), Path::new(&name).with_extension("run.toml"));
+        let experiment = repository().join("experiments").join(NETWORKS).join(experiment);
+        let run = folder.join(run).into_os_string().into_string().unwrap();
+        s.run(&[experiment.to_str().unwrap(), "--device", "virtual", "--scratch", &run, "--out", "out", "--quiet"]).exits(0);
+        same(&BTreeMap::from([(name.clone(), s.read(&format!("out/{name}")))]), &BTreeMap::from([(name, measured)]));
+    }
 }
 
 #[test]
