@@ -42,15 +42,3 @@ pub(super) fn processor() -> Option<String> {
 pub(super) fn total_memory() -> Option<u64> {
     field_in_kib(&read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_systems_figures_are_in_kibibytes() {
-        let text = "MemTotal:       24600328 kB\nMemFree:          100 kB\nMemAvailable:   21364124 kB\n";
-        assert_eq!(field_in_kib(text, "MemAvailable:"), Some(21_364_124 * 1024));
-        assert_eq!(field_in_kib("MemTotal: 1 kB\n", "MemAvailable:"), None);
-    }
-}

@@ -79,30 +79,3 @@ pub struct Batch {
     /// Time that workers spent on it, added up.
     pub preparing: Duration,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_whole_numbers_below_the_vocabulary() {
-        let tokens = Slot { name: "the model's input", shape: vec![2], dtype: DType::I64, below: Some(("token", 16)) };
-        assert!(tokens.takes(&Part { shape: vec![2], whole: true }).is_ok());
-        assert!(tokens.takes(&Part { shape: vec![2], whole: false }).is_err_and(|m| m.contains("fractions")));
-        let append = |values: [f64; 2]| tokens.append(&Array { shape: vec![2], values: values.to_vec() }, &mut Vec::new());
-        assert!(append([0.0, 15.0]).is_ok());
-        for wrong in [16.0, -1.0, 0.5, f64::NAN] {
-            assert!(append([0.0, wrong]).is_err_and(|m| m.contains("tokens are 0 to 15")), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn every_type_is_written() {
-        for (dtype, width) in [(DType::F64, 8), (DType::F32, 4), (DType::F16, 2), (DType::BF16, 2), (DType::I64, 8), (DType::U8, 1)] {
-            let slot = Slot { name: "the model's input", shape: vec![3], dtype, below: None };
-            let mut bytes = Vec::new();
-            slot.append(&Array { shape: vec![3], values: vec![0.0, 1.0, 2.0] }, &mut bytes).expect("it fits");
-            assert_eq!((bytes.len(), slot.bytes()), (3 * width, 3 * width));
-        }
-    }
-}

@@ -72,38 +72,3 @@ impl Iterator for Order {
         self.draw()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Order;
-
-    #[test]
-    fn an_epoch_has_each_sample_once_and_epochs_differ() {
-        for buffer in [None, Some(1), Some(7), Some(1000)] {
-            let order: Vec<u64> = Order::new(100, buffer, true, 5, 0).take(300).collect();
-            for epoch in order.chunks(100) {
-                let mut sorted = epoch.to_vec();
-                sorted.sort_unstable();
-                assert_eq!(sorted, (0..100).collect::<Vec<_>>());
-            }
-            assert_eq!(order[..100] != order[100..200], buffer.is_some_and(|b| b > 1), "{buffer:?}");
-        }
-    }
-
-    #[test]
-    fn an_order_can_be_entered_anywhere() {
-        for buffer in [None, Some(9)] {
-            let whole: Vec<u64> = Order::new(40, buffer, true, 1, 0).take(150).collect();
-            for from in [0, 1, 39, 40, 41, 97] {
-                let rest: Vec<u64> = Order::new(40, buffer, true, 1, from).take(50).collect();
-                assert_eq!(rest, whole[usize::try_from(from).unwrap_or(0)..][..50], "{buffer:?} from {from}");
-            }
-        }
-    }
-
-    #[test]
-    fn without_repeat_it_ends() {
-        assert_eq!(Order::new(10, Some(3), false, 0, 0).count(), 10);
-        assert_eq!(Order::new(0, None, true, 0, 0).count(), 0);
-    }
-}

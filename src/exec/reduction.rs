@@ -266,27 +266,3 @@ fn merge(dims: &mut Vec<Dim>) {
 fn largest_power_of_two(n: u64) -> u64 {
     1 << n.max(1).ilog2()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Loop, Scratch};
-    use crate::gpu::Gpu;
-    use crate::meta::{DType, Shape, TensorMeta};
-
-    fn scratch(shape: &[u64], reduced: &[usize]) -> Option<Scratch> {
-        let meta = TensorMeta::contiguous(Shape::new(shape).expect("small"), DType::F32);
-        let mask: Vec<bool> = (0..shape.len()).map(|d| reduced.contains(&d)).collect();
-        Loop::over(&meta, &mask).scratch(Gpu::named("h200").expect("known"), 4)
-    }
-
-    #[test]
-    fn figures_seen_on_an_h200() {
-        let seen = |partials, semaphores| Some(Scratch { partials, semaphores });
-        assert_eq!(scratch(&[64, 256, 1024], &[0, 1, 2]), seen(2112, 4));
-        assert_eq!(scratch(&[8192, 2304], &[0]), seen(139_198_464, 72));
-        assert_eq!(scratch(&[2048, 1024], &[0]), seen(16_777_216, 32));
-        assert_eq!(scratch(&[2048, 3072], &[0]), seen(50_331_648, 96));
-        assert_eq!(scratch(&[64, 256, 1024], &[2]), None);
-        assert_eq!(scratch(&[32, 10], &[0]), None);
-    }
-}

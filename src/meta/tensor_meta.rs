@@ -197,30 +197,3 @@ fn strides_of_view(old: &[u64], strides: &[u64], new: &[u64]) -> Option<Vec<u64>
     }
     (left == 0).then_some(result)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{TensorMeta, strides_of_view};
-    use crate::meta::{DType, Shape};
-
-    #[test]
-    fn what_is_dense_keeps_the_order_of_dimensions() {
-        let dense = |dims: &[u64], strides: &[u64]| {
-            let shape = Shape::new(dims).expect("small");
-            TensorMeta { shape, dtype: DType::F32, strides: strides.to_vec() }.dense().strides
-        };
-        assert_eq!(dense(&[2, 4, 3, 5], &[180, 5, 60, 1]), [60, 5, 20, 1]);
-        assert_eq!(dense(&[2, 4, 5, 3], &[180, 5, 1, 60]), [60, 5, 1, 20]);
-        assert_eq!(dense(&[2, 3], &[0, 0]), [3, 1]);
-        assert_eq!(dense(&[3, 2], &[1, 3]), [1, 3]);
-    }
-
-    #[test]
-    fn dense_groups_split_and_join() {
-        assert_eq!(strides_of_view(&[4, 3, 2], &[6, 2, 1], &[12, 2]), Some(vec![2, 1]));
-        assert_eq!(strides_of_view(&[4, 6], &[12, 1], &[4, 2, 3]), Some(vec![12, 3, 1]));
-        assert_eq!(strides_of_view(&[2, 3, 4], &[0, 0, 0], &[6, 4]), Some(vec![0, 0]));
-        assert_eq!(strides_of_view(&[4, 6], &[12, 1], &[24]), None);
-        assert_eq!(strides_of_view(&[], &[], &[1, 1]), Some(vec![1, 1]));
-    }
-}

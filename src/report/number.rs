@@ -70,24 +70,3 @@ pub fn scaled(number: &str, unit: u64) -> Option<u64> {
     }
     whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(u64::try_from(part / divisor).ok()?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shortest_text_reads_back_the_same() {
-        for value in [0.0, 0.1, 2.302_482_604_980_468_8, 1e300, 5e-324, -1.5, 123_456_789.0, f64::INFINITY] {
-            assert_eq!(shortest(value).parse::<f64>().map(f64::to_bits), Ok(value.to_bits()));
-        }
-        assert_eq!(shortest(1e300), "1e300");
-        assert_eq!(shortest(0.5), "0.5");
-        assert_eq!(shortest(f64::NAN), "NaN");
-    }
-
-    #[test]
-    fn differences_keep_their_sign() {
-        assert_eq!(signed_bytes(-1_048_576), "-1 048 576 B");
-        assert_eq!(signed_bytes(512), "+512 B");
-    }
-}

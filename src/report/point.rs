@@ -56,24 +56,3 @@ fn pair(text: &str) -> Option<(&str, &str)> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (!key.is_empty() && key.chars().all(word)).then_some((key, value))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_read_back() {
-        for (label, pairs) in [
-            ("", 0),
-            ("train.batch_size=32", 1),
-            ("train.batch_size=32 train.dtype=bf16", 2),
-            ("train.optimizer={ adamw = { lr = 0.001 } } train.dtype=f32", 2),
-            ("train.optimizer={adamw={lr=0.1, b=2}} x=[1, y=2]", 2),
-            ("no pair at all", 1),
-            ("a=it's more b=2", 2),
-        ] {
-            let point = Point::of(label);
-            assert_eq!((point.text().as_str(), point.values.len()), (label, pairs));
-        }
-    }
-}

@@ -9,6 +9,6 @@ mod file;
 mod saver;
 mod snapshot;
 
-pub use file::{SaveError, read};
+pub use file::{SaveError, read, write};
 pub use saver::Saver;
 pub use snapshot::{About, Snapshot, Stored};

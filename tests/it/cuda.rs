@@ -5,8 +5,8 @@ use std::rc::Rc;
 use half::{bf16, f16};
 use runner::alloc::{Allocator, AllocatorConfig, Backing, Failing};
 use runner::device::Operand;
-use runner::device::cuda::{Arg, Cuda, CudaError, Entry, Grid, Kernel, Library, Matrix, Pass, Product, Source, Workspace};
-use runner::meta::{DType, Shape, TensorMeta};
+use runner::device::cuda::{Arg, Cuda, CudaError, Entry, Grid, Kernel, Library, Matrix, Pass, Product, Source, Workspace, pack};
+use runner::meta::{DType, Shape, TensorMeta, relative_distance as distance};
 
 const MIB: u64 = 1 << 20;
 
@@ -61,11 +61,6 @@ fn get(cuda: &Cuda, address: u64, elements: u64, dtype: DType) -> Vec<f64> {
     decode(&bytes, dtype)
 }
 
-fn distance(got: &[f64], want: &[f64]) -> f64 {
-    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
-    norm(&mut got.iter().zip(want).map(|(g, w)| g - w)) / norm(&mut want.iter().copied())
-}
-
 const FLOATS: [(DType, f64); 4] = [(DType::F64, 1e-14), (DType::F32, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1e-2)];
 
 #[test]
@@ -74,6 +69,37 @@ fn a_machine_without_cuda_names_what_is_missing_and_where_it_looked() {
     let message = Cuda::open(0).unwrap_err().to_string();
     assert!(message.contains("the driver's library is not found") && message.contains("libcuda.so.1"), "{message}");
     assert!(missing.tried.iter().any(|t| t == "libcuda.so.1"));
+}
+
+#[test]
+fn an_unversioned_name_is_asked_for_only_of_the_driver() {
+    for library in Library::ALL.into_iter().filter(|&l| l != Library::Driver) {
+        assert!(library.names().iter().all(|name| !name.ends_with(".so")), "{library:?}");
+    }
+}
+
+/// Tensors a launch, so that all arguments stay below the 4 KiB that every GPU takes.
+const fn most(lists: usize) -> usize {
+    3584 / (8 * lists + 12)
+}
+
+#[test]
+fn the_lists_have_the_size_that_the_compiler_gives_it() {
+    for (bytes, lists) in [(pack::<1>(&[]).0, 1), (pack::<3>(&[]).0, 3), (pack::<6>(&[]).0, 6)] {
+        let most = most(lists);
+        assert_eq!(bytes.len(), (8 * most * (lists + 1) + 4 * most + 4).next_multiple_of(8));
+        assert!(bytes.len() < 4096 - 256);
+    }
+}
+
+#[test]
+fn every_tensor_begins_with_a_block_of_its_own() {
+    let entry = |elements| Entry { addresses: [512], elements };
+    let (bytes, blocks) = pack(&[entry(1), entry(4097), entry(0), entry(8192)]);
+    assert_eq!(blocks, 1 + 2 + 2);
+    let first = 16 * most(1);
+    let firsts: Vec<u32> = bytes[first..first + 16].chunks(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(firsts, [0, 1, 3, 3]);
 }
 
 #[test]
@@ -286,7 +312,7 @@ fn many_tensors_are_reached_in_few_launches() {
         for (to, x, _) in &tensors {
             let want: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
             let got = get(&cuda, *to, x.len() as u64, dtype);
-            assert!(want.iter().all(|&w| w == 0.0) && got == want || distance(&got, &want) <= bound, "{dtype} {}", x.len());
+            assert!(distance(&got, &want) <= bound, "{dtype} {}", x.len());
         }
     }
 }

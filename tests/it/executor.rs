@@ -199,3 +199,23 @@ mode = "eval"
     assert_eq!(growth, [2 * 64 * 512 * 4; 3], "a batch and an activation a step: {losses:?}");
     assert_eq!(exec.memory().allocator().allocated(), exec.memory().categories()[Category::Workspace]);
 }
+
+#[test]
+fn sums_take_the_scratch_seen_on_an_h200() {
+    for (shape, to, scratch) in [
+        (&[64, 256, 1024][..], &[][..], 2112 + 4),
+        (&[8192, 2304], &[2304], 139_198_464 + 72),
+        (&[2048, 1024], &[1024], 16_777_216 + 32),
+        (&[2048, 3072], &[3072], 50_331_648 + 96),
+        (&[64, 256, 1024], &[64, 256, 1], 0),
+        (&[32, 10], &[10], 0),
+    ] {
+        let exec = exec();
+        let meta = |dims: &[u64]| TensorMeta::contiguous(Shape::new(dims).unwrap(), DType::F32);
+        let tensor = exec.empty(meta(shape)).unwrap();
+        let sum = exec.sum_to(&tensor, &Shape::new(to).unwrap()).unwrap();
+        assert_eq!(sum.meta(), &meta(to));
+        let peak = exec.memory().stats().requested_bytes.all.peak;
+        assert_eq!(peak - tensor.meta().bytes() - sum.meta().bytes(), scratch, "{shape:?} to {to:?}");
+    }
+}

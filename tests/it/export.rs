@@ -82,3 +82,20 @@ fn diff_reads_what_such_a_script_prints() {
         torch.lines().map(|l| if l.contains(",backward,") { l.replacen(",,", ",,1", 1) + "\n" } else { l.to_string() + "\n" }).collect();
     s.write("off.csv", &changed).run(&["diff", "off.csv", "results/small.csv"]).exits(1);
 }
+
+#[test]
+fn nothing_from_a_file_becomes_code() {
+    let s = Sandbox::new();
+    let text = toml::toml! {
+        description = "a\"\"\"\nimport os\r\u{e9}"
+        [allocations]
+        steps = [{ alloc = { name = "a\"\\\n\u{e9}'", shape = [4] } }]
+    };
+    s.write("script.toml", &text.to_string());
+    let script = s.run(&["export", "torch", "script.toml"]).exits(0).stdout;
+    assert!(script.starts_with("#!/usr/bin/env python3\n# script: a\"\"\" import os \u{e9}\n#"), "{script:.300}");
+    assert!(script.contains(r#""name": "a\"\\\U0000000a\U000000e9'""#), "{script:.900}");
+    let script =
+        s.write("small.toml", SMALL).run(&["export", "torch", "small.toml", "--set", "train.optimizer.sgd.lr=1e-3"]).exits(0).stdout;
+    assert!(script.contains("\"lr\": 0.001,") && script.contains("bias=True"), "{script:.900}");
+}

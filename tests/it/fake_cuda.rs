@@ -74,6 +74,29 @@ fn a_gpu_gives_the_bytes_that_virtual_foresees_and_gets_everything_back() {
 }
 
 #[test]
+fn timed_products_are_kept_and_what_is_damaged_is_timed_again() {
+    let s = Sandbox::new();
+    let Some(out) = on_cuda(&s, "") else { return };
+    out.exits(0);
+    let file = format!("cache/runner/products/{}", s.list("cache/runner/products")[0]);
+    let whole = s.read(&file);
+    assert!(whole.lines().count() >= 2, "{whole}");
+    s.write(&file, &format!("f32 = 1 2\nnothing\n{}", &whole[..whole.len() / 3]));
+    on_cuda(&s, "").unwrap().exits(0);
+    assert_eq!(s.read(&file), whole);
+}
+
+#[test]
+fn libraries_are_named_with_the_files_that_they_come_from() {
+    let Some(folder) = libraries() else { return };
+    let out = Sandbox::new().shell(&format!("LD_LIBRARY_PATH='{}' $RUNNER devices", folder.display())).exits(0);
+    for name in ["libcuda.so", "libnvrtc.so.13", "libcublas.so.13", "libcublasLt.so.13"] {
+        let path = folder.join(name);
+        assert!(out.stdout.contains(path.to_str().unwrap()), "no {}:\n{}", path.display(), out.stdout);
+    }
+}
+
+#[test]
 fn a_gpu_that_is_lost_at_any_moment_is_one_line_and_no_file() {
     for moment in [1, 2, 9, 40, 70, 100, 130] {
         let s = Sandbox::new();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use runner::experiment::tables::OPTIMIZERS;
 use serde_json::Value;
 
 use crate::support::{SMALL, Sandbox, repository};
@@ -141,4 +142,41 @@ fn fit_says_what_it_cannot_answer() {
     assert!(out.stdout.contains("not even train.batch_size = 1 fits"), "{}", out.stdout);
     let out = s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.steps"]).exits(0);
     assert!(out.stdout.contains("memory does not depend on train.steps"), "{}", out.stdout);
+}
+
+/// The switches' names.
+fn switches(s: &Sandbox, settings: &[&str]) -> Vec<String> {
+    s.write("small.toml", SMALL);
+    let out = s.run(&[&["fit", "small.toml", "--memory", "256MiB", "--json"], settings].concat()).exits(0);
+    let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+    answer["cases"][0]["switches"].as_array().unwrap().iter().map(|s| s["switch"].as_str().unwrap().to_string()).collect()
+}
+
+#[test]
+fn batches_are_cut_by_their_smallest_factor_and_into_samples() {
+    let s = Sandbox::new();
+    for (batch, expected) in [
+        (1, &[][..]),
+        (7, &["batch_size = 1, accumulation_steps = 7"]),
+        (12, &["batch_size = 6, accumulation_steps = 2", "batch_size = 1, accumulation_steps = 12"]),
+        (35, &["batch_size = 7, accumulation_steps = 5", "batch_size = 1, accumulation_steps = 35"]),
+    ] {
+        let mut cuts = switches(&s, &["--set", &format!("train.batch_size={batch}")]);
+        cuts.retain(|name| name.starts_with("batch_size"));
+        assert_eq!(cuts, expected);
+    }
+}
+
+#[test]
+fn every_optimizer_has_other_implementations_to_try() {
+    let s = Sandbox::new();
+    for optimizer in OPTIMIZERS {
+        let names = switches(&s, &["--set", &format!("train.optimizer={}", optimizer.name)]);
+        let other = format!("{}: implementation = \"for_loop\"", optimizer.name);
+        assert!(names.contains(&other), "{names:?}");
+    }
+    for with_momentum in ["sgd={momentum=0.9,nesterov=true}", "rmsprop={momentum=0.9}"] {
+        let names = switches(&s, &["--set", &format!("train.optimizer={{{with_momentum}}}")]);
+        assert!(names.iter().any(|name| name.ends_with(": momentum = 0")), "{with_momentum}: {names:?}");
+    }
 }

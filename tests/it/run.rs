@@ -72,6 +72,11 @@ fn the_run_file_says_what_ran_where() {
     assert_eq!(run["set"].as_array().unwrap()[0].as_str(), Some("train.batch_size=3"));
     assert!(run["started"].as_datetime().unwrap() <= run["ended"].as_datetime().unwrap());
     assert!(run["machine"]["threads"].as_integer().unwrap() >= 1);
+    // Linux counts in units of 1024 bytes.
+    if let Ok(text) = std::fs::read_to_string("/proc/meminfo") {
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")).unwrap();
+        assert_eq!(run["machine"]["memory"].as_integer(), Some(total.trim().parse::<i64>().unwrap() * 1024));
+    }
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use runner::meta::DType;
+use runner::save::{About, Snapshot, Stored};
+
 use crate::data::files::write_samples;
 use crate::support::{Sandbox, rows, runner};
 
@@ -155,5 +158,28 @@ fn a_killed_run_leaves_the_save_before_whole() {
         assert!(save.about.step >= 1);
         assert_eq!(save.tensors.len(), 8, "four parameters and their momentum");
         std::fs::remove_file(s.path("results/a.safetensors")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_what_is_cut_is_refused() {
+    const DTYPES: [DType; 7] = [DType::F64, DType::F32, DType::F16, DType::BF16, DType::I64, DType::U8, DType::Bool];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.safetensors");
+    let tensors = DTYPES.iter().map(|&dtype| {
+        let bytes = vec![1; 6 * usize::try_from(dtype.bytes()).unwrap()];
+        Stored { name: dtype.name().to_owned(), dtype, shape: vec![2, 3], bytes }
+    });
+    let about = About { step: 7, random: 3, optimizer: Some("adam".to_owned()), optimizer_steps: vec![7, 6], scaler: Some((0.1, 5)) };
+    let mut snapshot = Snapshot { about, tensors: tensors.collect() };
+    runner::save::write(&snapshot, &path).unwrap();
+    let mut back = runner::save::read(&path).unwrap();
+    back.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    snapshot.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(back, snapshot);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in [0, 4, 100, whole.len() - 1] {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        assert!(runner::save::read(&path).is_err(), "cut at {cut}");
     }
 }

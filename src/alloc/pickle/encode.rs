@@ -119,39 +119,3 @@ impl Encoder {
         self.out
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Pickle, Value};
-    use super::*;
-
-    #[test]
-    fn numbers_come_back() {
-        let numbers: Vec<i128> = [
-            0,
-            255,
-            256,
-            65_535,
-            65_536,
-            i32::MAX.into(),
-            i128::from(i32::MAX) + 1,
-            1 << 39,
-            (1 << 40) - 1,
-            i64::MAX.into(),
-            u64::MAX.into(),
-        ]
-        .into_iter()
-        .flat_map(|n: i128| [n, -n])
-        .filter(|n| *n >= i128::from(i64::MIN))
-        .collect();
-        let mut encoder = Encoder::new();
-        encoder.open_list();
-        numbers.iter().for_each(|n| encoder.integer(*n));
-        encoder.close_list();
-        let bytes = encoder.finish();
-        let pickle = Pickle::parse(&bytes).unwrap();
-        let Value::List(list) = pickle.root() else { panic!("a list") };
-        let found: Vec<i128> = pickle.items(list).iter().map(|v| pickle.integer(*v).unwrap()).collect();
-        assert_eq!(found, numbers);
-    }
-}

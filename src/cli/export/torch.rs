@@ -145,15 +145,3 @@ fn quoted(text: &str) -> String {
     quoted.push('"');
     quoted
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_from_a_file_becomes_code() {
-        assert_eq!(quoted("a\"\\\n\u{e9}'"), "\"a\\\"\\\\\\U0000000a\\U000000e9'\"");
-        assert_eq!(literal(&Value::from(1e-3)), "0.001");
-        assert_eq!(literal(&Value::from(true)), "True");
-    }
-}

@@ -177,28 +177,3 @@ fn in_layers(list: &mut Value, left: &mut usize, turn: bool) -> Option<&'static 
 fn holds_layers(field: &Field) -> bool {
     matches!(field.kind, Kind::Layers)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::tables::OPTIMIZERS;
-
-    #[test]
-    fn the_settings_tried_are_the_languages() {
-        let has = |name: &str, field: &str| {
-            OPTIMIZERS.iter().any(|v| v.name == name && v.fields().is_some_and(|f| f.iter().any(|f| f.name == field)))
-        };
-        for name in OPTIMIZERS.iter().map(|v| v.name) {
-            assert!(has(name, "implementation"), "{name}");
-        }
-        assert!(has("sgd", "nesterov") && has("rmsprop", "momentum"));
-    }
-
-    #[test]
-    fn batches_are_cut_evenly() {
-        assert!(parts(1).is_empty());
-        assert_eq!(parts(7), [7]);
-        assert_eq!(parts(12), [2, 12]);
-        assert_eq!(parts(35), [5, 35]);
-    }
-}

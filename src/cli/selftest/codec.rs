@@ -1,4 +1,4 @@
-//! Numbers as elements of any floating type, and how far apart two lists of them are.
+//! Numbers as elements of any floating type.
 
 use half::{bf16, f16};
 
@@ -42,31 +42,4 @@ pub(super) fn uniform(n: u64, low: f64, high: f64, stream: u64) -> Vec<f64> {
     }
     values.truncate(n as usize);
     values
-}
-
-/// `‖got − want‖ / ‖want‖`: 0 where both are all zeros, infinite where only `want` is or `got` is no number.
-pub(super) fn relative_distance(got: &[f64], want: &[f64]) -> f64 {
-    let norm = |squares: f64| squares.sqrt();
-    let distance = norm(got.iter().zip(want).map(|(g, w)| (g - w) * (g - w)).sum());
-    let size = norm(want.iter().map(|w| w * w).sum());
-    if got.len() != want.len() || distance.is_nan() {
-        f64::INFINITY
-    } else if distance == 0.0 {
-        0.0
-    } else {
-        distance / size
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_is_no_number_is_near() {
-        assert_eq!(relative_distance(&[f64::NAN, 1.0], &[1.0, 1.0]), f64::INFINITY);
-        assert_eq!(relative_distance(&[1.0], &[0.0]), f64::INFINITY);
-        assert_eq!(relative_distance(&[0.0], &[0.0]), 0.0);
-        assert!((relative_distance(&[1.1, 0.0], &[1.0, 0.0]) - 0.1).abs() < 1e-12);
-    }
 }

@@ -2,12 +2,12 @@
 
 use crate::autograd::{Parameter, Tape, Variable, backward};
 use crate::exec::{Exec, Stream};
-use crate::meta::{DType, Shape, TensorMeta};
+use crate::meta::{DType, Shape, TensorMeta, relative_distance};
 use crate::ops::Operator;
 use crate::record::Category;
 use crate::tensor::Tensor;
 
-use super::codec::{encode, relative_distance, rounded, uniform};
+use super::codec::{encode, rounded, uniform};
 
 /// A few operators in a row over given inputs.
 pub(super) struct Case {

@@ -1,13 +1,13 @@
 //! One optimizer case: a few steps on a device in one type, and on the host in f64. What is compared is how far parameters moved.
 
 use crate::exec::Exec;
-use crate::meta::{DType, TensorMeta};
+use crate::meta::{DType, TensorMeta, relative_distance};
 use crate::optim::kernel::{Scaling, Trained};
 use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 use crate::record::Category;
 use crate::tensor::Tensor;
 
-use super::codec::{relative_distance, rounded, uniform};
+use super::codec::{rounded, uniform};
 use super::operators::{read, upload};
 
 /// Steps a case takes: state is new, then is moved on.

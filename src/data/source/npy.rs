@@ -68,26 +68,3 @@ fn element(descr: &str) -> Result<Element, String> {
     };
     Ok(Element { kind, big_endian: order == ">" })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_are_read_as_numpy_writes_them() {
-        let text = "{'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }     \n";
-        assert_eq!(dictionary(text), Ok((Element { kind: Kind::F32, big_endian: false }, vec![60000, 28, 28])));
-        assert_eq!(dictionary("{'descr': '>i8', 'fortran_order': False, 'shape': (5,), }").map(|d| d.1), Ok(vec![5]));
-        assert_eq!(dictionary("{'descr': '|u1', 'fortran_order': False, 'shape': (), }").map(|d| d.1), Ok(vec![]));
-        for (text, word) in [
-            ("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "fortran_order"),
-            ("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "<c8"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "fields"),
-            ("{'fortran_order': False, 'shape': (2,), }", "descr"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", "shape"),
-        ] {
-            let message = dictionary(text).expect_err(text);
-            assert!(message.contains(word), "{message}");
-        }
-    }
-}

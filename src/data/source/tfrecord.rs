@@ -269,35 +269,3 @@ impl Source for TfRecord {
         (&self.file.path, Place::Record(number + 1))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_those_of_the_format() {
-        // The length of a record of 10 bytes, as TensorFlow writes it before its checksum.
-        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
-        assert_eq!(masked(&[]), 0xa282_ead8);
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.tfrecord");
-        let mut writer = Writer::new(std::fs::File::create(&path).expect("a file"));
-        for i in 0..3 {
-            let input = Array { shape: vec![2, 1], values: vec![0.1 * f64::from(i), 1.5] };
-            let target = Array { shape: vec![], values: vec![i.into()] };
-            let input_feature = Feature { name: "input", array: &input, dtype: if i == 1 { DType::F64 } else { DType::F32 } };
-            writer.write(&[input_feature, Feature { name: "target", array: &target, dtype: DType::I64 }]).expect("room");
-        }
-        writer.finish().expect("room");
-        let source = TfRecord::open(&path, "input", "target").expect("it is whole");
-        assert_eq!((source.samples(), source.layout().input.shape.as_slice()), (3, &[2, 1][..]));
-        assert_eq!(source.layout().target, Some(Part { shape: vec![], whole: true }));
-        assert_eq!(source.read(1).expect("whole").input.values, [0.1, 1.5]);
-        assert_eq!(source.read(2).expect("whole").input.values, [f64::from(0.2f32), 1.5]);
-        assert_eq!(source.read(2).expect("whole").target.expect("a target").values, [2.0]);
-    }
-}

@@ -114,21 +114,3 @@ impl Drop for Timer {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_kept_is_read_back_and_damage_is_left_out() {
-        let known = BTreeMap::from([
-            ("f32 1 2 3 zero 0".to_owned(), Algorithm { data: [0, 1, u64::MAX, 3, 4, 5, 6, 7] }),
-            ("f64 1 2 3 bias 512".to_owned(), Algorithm { data: [9; 8] }),
-        ]);
-        let text = render(&known);
-        let same = |read: &BTreeMap<String, Algorithm>| read.iter().map(|(k, a)| (k.clone(), a.data)).collect::<Vec<_>>();
-        assert_eq!(same(&parse(&text)), same(&known));
-        let damaged = format!("{}\nf32 = 1 2\nnothing\n{text}", &text[..text.len() / 4]);
-        assert_eq!(same(&parse(&damaged)), same(&known));
-    }
-}

@@ -37,8 +37,12 @@ impl Cuda {
     }
 }
 
-/// The struct's bytes, and how many blocks the entries take.
-fn pack<const L: usize>(entries: &[Entry<L>]) -> (Vec<u8>, u32) {
+/// The struct's bytes as the GPU reads them, and how many blocks of threads the entries take.
+///
+/// # Panics
+/// More entries than one launch takes, of which [`Cuda::many`] makes several.
+#[must_use]
+pub fn pack<const L: usize>(entries: &[Entry<L>]) -> (Vec<u8>, u32) {
     let most = tensors(L);
     let mut bytes = Vec::with_capacity(most * (8 * L + 12) + 8);
     let mut words = |of: &dyn Fn(&Entry<L>) -> u64| {
@@ -58,28 +62,4 @@ fn pack<const L: usize>(entries: &[Entry<L>]) -> (Vec<u8>, u32) {
     bytes.extend((entries.len() as u32).to_ne_bytes());
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     (bytes, u32::try_from(blocks).expect("a launch has fewer than 2^31 blocks of 4096 elements each"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_struct_has_the_size_that_the_compiler_gives_it() {
-        for (bytes, lists) in [(pack::<1>(&[]).0, 1), (pack::<3>(&[]).0, 3), (pack::<6>(&[]).0, 6)] {
-            let most = tensors(lists);
-            assert_eq!(bytes.len(), (8 * most * (lists + 1) + 4 * most + 4).next_multiple_of(8));
-            assert!(bytes.len() < 4096 - 256);
-        }
-    }
-
-    #[test]
-    fn every_tensor_begins_with_a_block_of_its_own() {
-        let entry = |elements| Entry { addresses: [512], elements };
-        let (bytes, blocks) = pack(&[entry(1), entry(4097), entry(0), entry(8192)]);
-        assert_eq!(blocks, 1 + 2 + 2);
-        let first = 16 * tensors(1);
-        let firsts: Vec<u32> = bytes[first..first + 16].chunks(4).map(|b| u32::from_ne_bytes(b.try_into().expect("four"))).collect();
-        assert_eq!(firsts, [0, 1, 3, 3]);
-    }
 }

@@ -33,7 +33,7 @@ pub use error::{CudaError, MissingLibrary};
 pub use facts::{DriverVersion, Facts, driver_version, facts, gpus};
 pub use launch::{Arg, Grid};
 pub use library::{Found, Library};
-pub use lists::Entry;
+pub use lists::{Entry, pack};
 pub use module::{Kernel, Source};
 pub use pinned::{Pending, Pinned};
 pub use recurrent::{RecurrentGradients, RecurrentTensors};

@@ -249,27 +249,3 @@ impl Encoded {
         &bytemuck::cast_slice(&self.words)[..self.bytes]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_type_round_trips() {
-        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16, DType::I64, DType::U8] {
-            let values = [0.0f64, 1.0, 2.0, 100.0, 128.0];
-            let width = usize::try_from(dtype.bytes()).expect("a width is small");
-            let mut words = [0u64; 10];
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-            store(dtype, &mut bytes[..10 * width], 2, &values);
-            let mut back = [9.0f64; 5];
-            load(dtype, &bytes[..10 * width], 2, &mut back);
-            assert_eq!(values, back, "{dtype}");
-            let mut dense = [9.0f32; 10];
-            load(dtype, &bytes[..10 * width], 1, &mut dense);
-            assert_eq!(dense, [0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 100.0, 0.0, 128.0, 0.0], "{dtype}");
-            load(dtype, &bytes[6 * width..7 * width], 0, &mut dense);
-            assert_eq!(dense, [100.0; 10], "{dtype}");
-        }
-    }
-}

@@ -12,8 +12,6 @@ mod matmul;
 mod philox;
 mod reduce;
 mod rows;
-#[cfg(test)]
-mod tests;
 mod view;
 
 pub use arena::{Arena, Extent};

@@ -117,36 +117,3 @@ pub fn ramp(i: usize, n: usize) -> String {
     let channel = |c: usize| (STOPS[from][c] * (1.0 - part) + STOPS[from + 1][c] * part).round() as u8;
     format!("#{:02x}{:02x}{:02x}", channel(0), channel(1), channel(2))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn luminance(colour: &str) -> f64 {
-        let channel = |i: usize| {
-            let c = f64::from(u8::from_str_radix(&colour[i..i + 2], 16).expect("six hexadecimal digits")) / 255.0;
-            if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
-    }
-
-    fn contrast(a: &str, b: &str) -> f64 {
-        let (a, b) = (luminance(a), luminance(b));
-        (a.max(b) + 0.05) / (a.min(b) + 0.05)
-    }
-
-    #[test]
-    fn everything_stands_out_from_the_ground() {
-        let (_, _, light, dark) = RULES[0];
-        for (selector, property, on_light, on_dark) in RULES {
-            let least = match *selector {
-                ".ground" | ".grid" | ".between" | ".axis" => 1.0,
-                ".f-limit" if *property == "stroke" => 1.0, // the ground round the letters
-                "text" | ".faint" | ".f-limit" | ".t-peak" => 4.5,
-                _ => 3.0,
-            };
-            assert!(contrast(on_light, light) >= least, "{selector} in light: {:.2}", contrast(on_light, light));
-            assert!(contrast(on_dark, dark) >= least, "{selector} in dark: {:.2}", contrast(on_dark, dark));
-        }
-    }
-}

@@ -112,35 +112,3 @@ pub fn number(value: f64) -> String {
     }
     format!("{value:.6}").trim_end_matches('0').trim_end_matches('.').to_string()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn byte_ticks_are_round_and_few() {
-        for max in [0, 1, 5, 511, 512, 1000, 159_383_552, 3 << 30, u64::MAX >> 2] {
-            let axis = ByteAxis::to(max);
-            let steps = axis.top / axis.step;
-            assert!(axis.step.is_power_of_two() && axis.top >= max && steps <= 6, "{max}: {axis:?}");
-            assert!(max < 16 || steps >= 4, "{max}: {axis:?}");
-        }
-        assert_eq!(
-            ByteAxis::to(159_383_552).ticks().map(tick).collect::<Vec<_>>(),
-            ["0", "32 MiB", "64 MiB", "96 MiB", "128 MiB", "160 MiB"]
-        );
-        assert_eq!([512, 1536, 1 << 30, 3 << 29, 5 << 28].map(tick), ["512 B", "1.5 KiB", "1 GiB", "1.5 GiB", "1.25 GiB"]);
-    }
-
-    #[test]
-    fn number_ticks_keep_their_distance() {
-        let doubling = NumberAxis::of((0..=12).map(|i| f64::from(1 << i)));
-        assert!((doubling.place(64.0) - 0.5).abs() < 1e-12);
-        assert_eq!(doubling.ticks(0.05).len(), 13);
-        assert_eq!(doubling.ticks(0.15), [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0]);
-        let even = NumberAxis::of((1..=1000).map(f64::from));
-        assert_eq!(even.ticks(0.15), [200.0, 400.0, 600.0, 800.0, 1000.0]);
-        assert_eq!(NumberAxis::of([7.0]).ticks(0.1), [7.0]);
-        assert_eq!([0.001, 16384.0, 0.5, 1e-5, 10.0, 0.0].map(number), ["0.001", "16384", "0.5", "1e-5", "10", "0"]);
-    }
-}

@@ -1,5 +1,6 @@
 //! The allocator, against PyTorch's own recordings and against its invariants.
 
+mod best_fit;
 mod command;
 mod comparing;
 mod config;

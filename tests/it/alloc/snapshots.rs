@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use proptest::prelude::*;
-use runner::alloc::{Dump, TraceAction};
+use runner::alloc::{Dump, TraceAction, TraceEntry};
 
 use crate::support::{Sandbox, repository};
 
@@ -127,6 +127,16 @@ for segment in ours['segments']:
     assert at == segment['address'] + segment['total_size']
 print('fine')
 "#;
+
+#[test]
+fn numbers_of_any_size_come_back() {
+    // Where the pickle's opcode changes, or the sign bit of a byte.
+    let edges = [8, 16, 31, 32, 39, 40, 63].map(|power| 1u64 << power);
+    let numbers = edges.into_iter().flat_map(|n| [n - 1, n]).chain([0, u64::MAX]);
+    let entry = |n| TraceEntry { action: TraceAction::Alloc, address: n, bytes: n, stream: n, time_us: n, stack: None };
+    let dump = Dump { traces: vec![numbers.map(entry).collect()], ..Dump::default() };
+    assert_eq!(Dump::from_pickle(&dump.to_pickle()).unwrap().traces, dump.traces);
+}
 
 fn refused(bytes: &[u8]) -> String {
     Dump::from_pickle(bytes).unwrap_err().to_string()

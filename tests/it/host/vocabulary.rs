@@ -1,60 +1,11 @@
 //! The vocabulary against plain loops over slices, on shapes that do not divide evenly.
 
-use std::cell::Cell;
+use runner::device::host::Row;
+use runner::meta::{DType, Shape, TensorMeta};
 
-use super::{Host, HostBacking, Row, map};
-use crate::alloc::{Backing, Placement};
-use crate::device::Operand;
-use crate::meta::bytes::MIB;
-use crate::meta::{DType, Shape, TensorMeta};
+use super::{Placed, Segment};
 
 const FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
-
-/// A segment from which tensors are taken one after another.
-struct Segment {
-    host: Host,
-    _backing: HostBacking<Placement>,
-    next: Cell<u64>,
-}
-
-struct Placed {
-    address: u64,
-    meta: TensorMeta,
-}
-
-impl Placed {
-    fn operand(&self) -> Operand<'_> {
-        Operand { address: self.address, meta: &self.meta }
-    }
-}
-
-impl Segment {
-    fn new() -> Self {
-        let mut backing = HostBacking::new(Placement::new(1 << 40));
-        let address = backing.allocate(64 * MIB).expect("a small segment");
-        Self { host: Host::new(backing.arena()), _backing: backing, next: Cell::new(address) }
-    }
-
-    fn empty(&self, dims: &[u64], dtype: DType) -> Placed {
-        let meta = TensorMeta::contiguous(Shape::new(dims).expect("a small shape"), dtype);
-        let address = self.next.get();
-        self.next.set((address + meta.bytes()).next_multiple_of(512));
-        Placed { address, meta }
-    }
-
-    /// Numbers between -1 and 1 that every element type holds exactly.
-    fn filled(&self, dims: &[u64], dtype: DType, salt: usize) -> (Placed, Vec<f64>) {
-        let tensor = self.empty(dims, dtype);
-        let elements = usize::try_from(tensor.meta.numel()).expect("a small shape");
-        let values: Vec<f64> = (0..elements).map(|i| ((i * 37 + salt * 11) % 65) as f64 / 32.0 - 1.0).collect();
-        self.host.store(tensor.operand(), &values);
-        (tensor, values)
-    }
-
-    fn values(&self, of: &Placed) -> Vec<f64> {
-        self.host.values(of.operand())
-    }
-}
 
 fn transposed(t: &Placed) -> Placed {
     let &[rows, columns] = t.meta.shape.dims() else { panic!("a matrix") };
@@ -69,10 +20,11 @@ fn maps_every_type_and_layout() {
         let (x, xs) = segment.filled(&[131, 517], dtype, 1);
         let (y, ys) = segment.filled(&[517, 131], dtype, 2);
         let z = segment.empty(&[131, 517], dtype);
-        map!(segment.host, (half = 0.5), [x, transposed(&y)] => [z], |x, y| [half * x - half * y]);
+        let halves = |[x, y]: [f64; 2]| [0.5 * x - 0.5 * y];
+        segment.host.map([x.operand(), transposed(&y).operand()], [z.operand()], halves);
         let expected: Vec<f64> = (0..131 * 517).map(|i| 0.5 * xs[i] - 0.5 * ys[i % 517 * 131 + i / 517]).collect();
         assert_eq!(segment.values(&z), expected, "{dtype}");
-        map!(segment.host, [x, z] => [z], |x, z| [z + x]);
+        segment.host.map([x.operand(), z.operand()], [z.operand()], |[x, z]: [f64; 2]| [z + x]);
         let expected: Vec<f64> = expected.iter().zip(&xs).map(|(z, x)| z + x).collect();
         assert_eq!(segment.values(&z), expected, "{dtype} in place");
     }
@@ -182,7 +134,7 @@ fn everything() -> Vec<u64> {
     let host = &segment.host;
     let (a, _) = segment.filled(&[300, 701], DType::F32, 1);
     let (b, _) = segment.filled(&[701, 500], DType::F32, 2);
-    let third = |t: &Placed| map!(host, [t] => [t], |x| [x / 3.0]);
+    let third = |t: &Placed| host.map([t.operand()], [t.operand()], |[x]: [f32; 1]| [x / 3.0]);
     third(&a);
     third(&b);
     let out = segment.empty(&[300, 500], DType::F32);
