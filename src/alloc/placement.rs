@@ -2,11 +2,13 @@
 //! [`Placement`] is the rule without any memory behind its numbers, the virtual device's backing, and numbers the host device's segments.
 //! On CUDA memory is mapped where the rule says.
 //!
-//! Address space is handed out in chunks of a multiple of 32 MiB, each directly below the last. A segment lies at the bottom of
-//! its chunk; what is left above it, and whatever is released, becomes a free range, merged with those it touches. A request takes
-//! the lowest free range that holds it, and a new chunk only if none does.
+//! Address space is taken in chunks of a multiple of 32 MiB, from the top down: a new chunk is the highest that fits between those
+//! there are, directly below the lowest at first. A segment lies at the bottom of its chunk; what is left above it, and whatever is
+//! released, becomes a free range of that chunk. A request takes the lowest free range that holds it, and a new chunk only if none
+//! does. A chunk that is one free range is given up.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::backing::{Backing, BackingError};
 use crate::meta::bytes::MIB;
@@ -19,11 +21,11 @@ const TOP: u64 = 0x7f00_0000_0000;
 /// Which addresses are taken and which come next.
 #[derive(Debug, Clone)]
 pub struct AddressSpace {
-    /// Nothing lies below.
-    floor: u64,
-    /// Bottom of the lowest chunk.
-    bottom: u64,
-    /// Free ranges, address to length; no two touch.
+    /// Chunks, address to length.
+    chunks: BTreeMap<u64, u64>,
+    /// What lies between the chunks and below them, address to length; no two touch.
+    holes: BTreeMap<u64, u64>,
+    /// Free ranges in chunks, address to length; no two of one chunk touch, and none is all of its chunk.
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -31,7 +33,7 @@ impl AddressSpace {
     /// All addresses from `floor` up to `top`, none taken.
     #[must_use]
     pub fn new(floor: u64, top: u64) -> Self {
-        Self { floor, bottom: top, ranges: BTreeMap::new() }
+        Self { chunks: BTreeMap::new(), holes: BTreeMap::from([(floor, top - floor)]), ranges: BTreeMap::new() }
     }
 
     /// The address of the next `bytes` bytes; none if there is no room.
@@ -45,30 +47,48 @@ impl AddressSpace {
             return Some(address);
         }
         let chunk = bytes.checked_next_multiple_of(CHUNK)?;
-        self.bottom = self.bottom.checked_sub(chunk).filter(|&bottom| bottom >= self.floor)?;
-        if chunk > bytes {
-            self.give(self.bottom + bytes, chunk - bytes);
+        let (&hole, &length) = self.holes.iter().rev().find(|&(_, &length)| length >= chunk)?;
+        let address = hole + length - chunk;
+        if length > chunk {
+            self.holes.insert(hole, length - chunk);
+        } else {
+            self.holes.remove(&hole);
         }
-        Some(self.bottom)
+        self.chunks.insert(address, chunk);
+        if chunk > bytes {
+            self.ranges.insert(address + bytes, chunk - bytes);
+        }
+        Some(address)
     }
 
     /// Takes back what [`place`](Self::place) gave.
     pub fn unplace(&mut self, address: u64, bytes: u64) {
-        self.give(address, bytes.next_multiple_of(GRANULE));
+        let (&chunk, &length) = self.chunks.range(..=address).next_back().expect("what is taken back was given");
+        let range = join(&mut self.ranges, address, bytes.next_multiple_of(GRANULE), chunk..chunk + length);
+        if range == (chunk, length) {
+            self.ranges.remove(&chunk);
+            self.chunks.remove(&chunk);
+            join(&mut self.holes, chunk, length, 0..u64::MAX);
+        }
     }
+}
 
-    fn give(&mut self, mut address: u64, mut length: u64) {
-        if let Some(above) = self.ranges.remove(&(address + length)) {
-            length += above;
-        }
-        if let Some((&below, &below_length)) = self.ranges.range(..address).next_back()
-            && below + below_length == address
-        {
-            address = below;
-            length += below_length;
-        }
-        self.ranges.insert(address, length);
+/// Adds a range, joined with those that it touches `within` bounds; gives the whole.
+fn join(ranges: &mut BTreeMap<u64, u64>, mut address: u64, mut length: u64, within: Range<u64>) -> (u64, u64) {
+    let above = address + length;
+    if above < within.end
+        && let Some(more) = ranges.remove(&above)
+    {
+        length += more;
     }
+    if let Some((&below, &more)) = ranges.range(within.start..address).next_back()
+        && below + more == address
+    {
+        address = below;
+        length += more;
+    }
+    ranges.insert(address, length);
+    (address, length)
 }
 
 /// Addresses by the placement rule, memory counted up to a capacity.

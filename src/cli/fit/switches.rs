@@ -77,13 +77,12 @@ fn segments(base: &Trial) -> Option<u64> {
     tried.min().map(|(_, n)| n)
 }
 
-/// Into how many micro-steps a batch is cut: its smallest prime factor, and one a sample.
+/// Into how many micro-steps a batch is cut: as few and as many as divide it, within reason: the predictor goes through each.
 fn parts(batch: u64) -> Vec<u64> {
-    let smallest = (2..=batch).take_while(|p| p.saturating_mul(*p) <= batch).find(|p| batch.is_multiple_of(*p)).unwrap_or(batch);
-    let mut parts = vec![smallest, batch];
-    parts.dedup();
-    parts.retain(|&p| p > 1);
-    parts
+    const MOST: u64 = 1024;
+    let mut divisors = (2..=MOST.min(batch)).filter(|&parts| batch.is_multiple_of(parts));
+    let fewest = divisors.next();
+    fewest.into_iter().chain(divisors.next_back()).collect()
 }
 
 /// Other implementations of the same optimizer, and optimizers that keep less.

@@ -1,6 +1,6 @@
 //! Running out of memory, explained.
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, repository};
 
 /// PyTorch under this limit failed as the first test says, with these figures.
 const TIGHT: &str = r#"
@@ -45,4 +45,30 @@ fn switches_that_would_make_it_fit_are_named_cheapest_first() {
     assert!(fits.contains(": peak ") && fits.contains(", reserved "), "{told}");
     // Cut into eight, the same batch fits.
     s.run(&["wide.toml", "--device", "virtual", "-q", "--set", "train.batch_size=256", "--set", "train.accumulation_steps=8"]).exits(0);
+}
+
+/// The message that PyTorch printed on an H200 for this experiment, and ours: the same words, and the same figures but for those that
+/// other memory of the device has a part in.
+#[test]
+fn the_message_is_pytorchs_word_for_word() {
+    let case = repository().join("tests/fixtures/cases/h200/oom_train");
+    let message = std::fs::read_to_string(case.join("oom.txt")).unwrap();
+    let theirs = message.trim_end().strip_prefix("OutOfMemoryError: ").unwrap();
+    let s = Sandbox::new();
+    let told = s.run(&[case.join("experiment.toml").to_str().unwrap(), "--device", "virtual", "-q"]).exits(1).stderr;
+    let ours = told.lines().map(str::trim).find(|line| line.starts_with("CUDA out of memory")).unwrap_or_else(|| panic!("{told}"));
+    for part in ["of which ", "this process has "] {
+        assert_eq!(theirs.matches(part).count(), 1);
+        assert_eq!(ours.matches(part).count(), 1);
+    }
+    assert_eq!(of_the_process(ours), of_the_process(theirs));
+}
+
+/// The message without the device's free memory and all that the process has in use.
+fn of_the_process(message: &str) -> Vec<&str> {
+    let (head, rest) = message.split_once("of which ").unwrap();
+    let (_, rest) = rest.split_once(" is free").unwrap();
+    let (middle, rest) = rest.split_once("this process has ").unwrap();
+    let (_, tail) = rest.split_once(" memory in use").unwrap();
+    vec![head, middle, tail]
 }

@@ -16,9 +16,31 @@ fn segments_lie_where_the_driver_puts_them() {
     // The lowest range that holds it, not the best fitting.
     assert_eq!(place.allocate(8 * MIB).unwrap(), second + 40 * MIB);
     assert_eq!(place.allocate(20 * MIB).unwrap(), first - 96 * MIB);
-    // Freed ranges merge with what they touch, across chunks: from the end of 8 MiB on, 16 MiB and the first chunk's 20.
-    place.release(first, 20 * MIB);
-    assert_eq!(place.allocate(36 * MIB).unwrap(), second + 48 * MIB);
+    // What is freed joins what is free around it, within its chunk: 40 MiB of the second, whose 8 MiB stay.
+    place.release(second, 40 * MIB);
+    assert_eq!(place.allocate(36 * MIB).unwrap(), second);
+    // The lowest range is now the third chunk's rest, of 12 MiB.
+    assert_eq!(place.allocate(12 * MIB).unwrap(), first - 76 * MIB);
+}
+
+/// As seen on an H200 after `empty_cache`, where the lowest free address would have been another.
+#[test]
+fn a_chunk_that_is_free_is_given_up_and_the_highest_hole_is_taken_first() {
+    let mut place = Placement::new(1 << 40);
+    let chunks: Vec<u64> = (0..6).map(|_| place.allocate(32 * MIB).unwrap()).collect();
+    for n in [1, 3, 4] {
+        place.release(chunks[n], 32 * MIB);
+    }
+    // The higher hole is too small for two chunks; the lower one is of two.
+    assert_eq!(place.allocate(56 * MIB).unwrap(), chunks[4]);
+    assert_eq!(place.allocate(20 * MIB).unwrap(), chunks[1]);
+    assert_eq!(place.allocate(20 * MIB).unwrap(), chunks[5] - 32 * MIB);
+    // A chunk that anything lies in stays, and what is free of it goes first, the lowest before the highest.
+    assert_eq!(place.allocate(2 * MIB).unwrap(), chunks[5] - 12 * MIB);
+    place.release(chunks[5] - 32 * MIB, 20 * MIB);
+    assert_eq!(place.allocate(16 * MIB).unwrap(), chunks[5] - 32 * MIB);
+    assert_eq!(place.allocate(8 * MIB).unwrap(), chunks[5] - 10 * MIB);
+    assert_eq!(place.allocate(8 * MIB).unwrap(), chunks[4] + 56 * MIB);
 }
 
 #[test]
@@ -43,5 +65,5 @@ fn address_space_is_not_memory() {
     assert_eq!(place.free_memory(), 0);
     place.unmap(base, 2, 20 * MIB);
     place.unreserve(base, 1 << 30);
-    assert_eq!(place.allocate(32 * MIB).unwrap(), base);
+    assert_eq!(place.allocate(32 * MIB).unwrap(), base + (1 << 30) - 32 * MIB);
 }
