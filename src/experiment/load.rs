@@ -1,7 +1,7 @@
 //! Loading: a file (or text) and overrides in; an experiment, or every mistake in all of its cases, out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::case::{Case, Experiment};
 use super::diagnostic::{Diagnostic, Diagnostics, Source, Span};
@@ -33,7 +33,7 @@ pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experim
         Diagnostics::new(Vec::new(), vec![mistake])
     })?;
     match String::from_utf8(bytes) {
-        Ok(text) => load_text(&name, &shown, folder, text, overrides, gpu),
+        Ok(text) => Draft::shown_as(&name, shown, text, folder, gpu).load(overrides),
         Err(e) => {
             let start = e.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(e.as_bytes()).into_owned();
@@ -57,12 +57,49 @@ pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experime
 /// # Errors
 /// All mistakes in the text and the overrides.
 pub fn load_str_for(name: &str, text: &str, folder: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
-    load_text(name, &format!("{name}.toml"), folder, text.to_owned(), overrides, gpu)
+    Draft::read(name, text, folder, gpu).load(overrides)
 }
 
-fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
-    let mut found = Found::default();
-    let mut root = syntax::parse(0, &text, &mut found.once);
+/// An experiment's text, read once, to be loaded under one set of overrides after the other.
+#[derive(Debug)]
+pub struct Draft {
+    name: String,
+    /// As messages name the file.
+    shown: String,
+    folder: PathBuf,
+    text: String,
+    gpu: Gpu,
+    root: Node,
+    /// What is wrong with it as TOML.
+    mistakes: Vec<Diagnostic>,
+}
+
+impl Draft {
+    /// Reads the text of a file in that folder, under a name. What is wrong with it is told when it is loaded.
+    #[must_use]
+    pub fn read(name: &str, text: &str, folder: &Path, gpu: &Gpu) -> Self {
+        Self::shown_as(name, format!("{name}.toml"), text.to_owned(), folder, gpu)
+    }
+
+    fn shown_as(name: &str, shown: String, text: String, folder: &Path, gpu: &Gpu) -> Self {
+        let mut mistakes = Vec::new();
+        let root = syntax::parse(0, &text, &mut mistakes);
+        Self { name: name.to_owned(), shown, folder: folder.to_path_buf(), text, gpu: gpu.clone(), root, mistakes }
+    }
+
+    /// The experiment with overrides, `key=value[,value…]` each.
+    ///
+    /// # Errors
+    /// All mistakes in the text and the overrides.
+    pub fn load(&self, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+        load_draft(self, overrides)
+    }
+}
+
+fn load_draft(draft: &Draft, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+    let Draft { name, shown, folder, text, gpu, root, mistakes } = draft;
+    let mut root = root.clone();
+    let mut found = Found { once: mistakes.clone(), ..Found::default() };
     let broken = !found.once.is_empty();
     found.places = found.once.iter().filter_map(|m| m.span).collect();
     let mut axes = sweep::axes(&root, &mut found.once);
@@ -106,10 +143,10 @@ fn load_text(name: &str, shown: &str, folder: &Path, text: String, overrides: &[
         }
     }
     if found.is_empty() {
-        return Ok(Experiment { name: name.to_owned(), description, cases });
+        return Ok(Experiment { name: name.clone(), description, cases });
     }
     let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
-    let sources = std::iter::once(Source { name: shown.to_owned(), text }).chain(overrides.iter().map(named)).collect();
+    let sources = std::iter::once(Source { name: shown.clone(), text: text.clone() }).chain(overrides.iter().map(named)).collect();
     Err(Diagnostics::new(sources, found.list(&axes)))
 }
 

@@ -1,27 +1,28 @@
 //! `runner explain`: its figures add up to the CSV's.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use runner::gpu::Gpu;
 use runner::predict::explain::explain;
 use serde_json::Value;
 
-use crate::support::{Sandbox, repository, rows};
-
-fn experiments() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(repository().join("experiments")).unwrap().map(|e| e.unwrap().path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    files
-}
+use crate::support::{Sandbox, experiments, repository, rows};
 
 #[test]
 fn layers_add_up_to_the_committed_categories() {
+    layers_add_up_to("");
+}
+
+#[test]
+fn layers_of_networks_add_up_to_the_committed_categories() {
+    layers_add_up_to("networks");
+}
+
+fn layers_add_up_to(folder: &str) {
     let h200 = Gpu::named("h200").unwrap();
-    for file in experiments() {
+    for file in experiments(folder) {
         let name = file.file_stem().unwrap().to_str().unwrap().to_string();
-        let csv = std::fs::read_to_string(repository().join(format!("results/{name}.csv"))).unwrap();
+        let csv = std::fs::read_to_string(repository().join("results").join(folder).join(format!("{name}.csv"))).unwrap();
         let rows = rows(&csv);
         let mut measured = rows.iter();
         for case in runner::experiment::load(&file).unwrap().cases {

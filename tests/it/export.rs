@@ -1,21 +1,55 @@
 //! `runner export torch`: scripts that Python takes, with the experiment on top. That PyTorch measures the same is checked where there is
 //! PyTorch; its rows are read here as it would print them.
 
-use crate::support::{SMALL, Sandbox, repository, rows};
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+use crate::support::{SMALL, Sandbox, experiments, rows};
+
+/// Layers in a list of the language, those inside others too, by name.
+fn count(list: &Value, counts: &mut BTreeMap<&'static str, usize>) {
+    for item in list.as_array().into_iter().flatten() {
+        let (name, body) = match item {
+            Value::String(name) => (name, None),
+            item => item.as_table().unwrap().iter().next().map(|(name, body)| (name, body.as_table())).unwrap(),
+        };
+        let kind = runner::model::layer::KINDS.iter().find(|kind| kind.name == name).unwrap();
+        *counts.entry(kind.name).or_default() += 1;
+        body.into_iter().flatten().filter(|(_, field)| field.is_array()).for_each(|(_, field)| {
+            if field.as_array().unwrap().iter().all(|item| item.is_table() || item.is_str()) {
+                count(field, counts);
+            }
+        });
+    }
+}
 
 #[test]
-fn every_experiment_becomes_a_script_that_python_reads() {
+fn every_experiment_becomes_a_script_that_python_reads_with_every_layer() {
     let s = Sandbox::new();
-    for entry in std::fs::read_dir(repository().join("experiments")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            let name = path.file_stem().unwrap().to_str().unwrap();
-            let out = s.run(&["export", "torch", path.to_str().unwrap(), "-o", &format!("{name}.py")]).exits(0);
-            assert_eq!(out.stdout, format!("{name}.py\n"));
+    for path in ["", "networks"].into_iter().flat_map(experiments) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let out = s.run(&["export", "torch", path.to_str().unwrap(), "-o", &format!("{name}.py")]).exits(0);
+        assert_eq!(out.stdout, format!("{name}.py\n"));
+        let mut counts = BTreeMap::new();
+        for case in runner::experiment::load(&path).unwrap().cases {
+            let Some(model) = case.resolved.get("model") else { continue };
+            count(&model["layers"], &mut counts);
+            let blocks = model.get("blocks").and_then(Value::as_table);
+            blocks.into_iter().flatten().for_each(|(_, list)| count(list, &mut counts));
+        }
+        let script = s.read(&format!("{name}.py"));
+        let top = script.split("import csv").next().unwrap();
+        for (layer, times) in counts {
+            let calls = top.match_indices(&format!("{layer}(")).filter(|(at, _)| top[..*at].ends_with([' ', '['])).count();
+            assert_eq!(calls, times, "{name}: {layer}");
         }
     }
     // Machines without Python check no syntax.
-    s.shell("command -v python3 >/dev/null || exit 0; for f in *.py; do python3 -c \"import ast, sys; ast.parse(open(sys.argv[1]).read())\" $f || exit 1; done").exits(0);
+    s.shell(
+        "command -v python3 >/dev/null || exit 0; python3 -c \"import ast, sys; [ast.parse(open(f).read()) for f in sys.argv[1:]]\" *.py",
+    )
+    .exits(0);
 }
 
 #[test]

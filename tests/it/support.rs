@@ -100,6 +100,15 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The experiments of the repository: the small ones, or those of networks, by name.
+pub(crate) fn experiments(folder: &str) -> Vec<PathBuf> {
+    let folder = repository().join("experiments").join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    files
+}
+
 /// The rows of a CSV, each as its columns by name.
 pub(crate) fn rows(csv_text: &str) -> Vec<std::collections::BTreeMap<String, String>> {
     csv::Reader::from_reader(csv_text.as_bytes()).deserialize().map(Result::unwrap).collect()

@@ -37,7 +37,7 @@ fn cost(switch: &Switch) -> u32 {
 }
 
 fn fits(switch: &Switch, gpu: &Gpu, limit: u64) -> Option<String> {
-    let case = switch.trial.case(&[]).ok()?;
+    let case = switch.trial.read().case(&[]).ok()?;
     let rows = predict(&case.work, &roomy(gpu), case.allocator.with_limit(Some(limit)));
     let (peak, reserved) = most(&rows);
     let note = if switch.note.is_empty() { String::new() } else { format!(" ({})", switch.note) };

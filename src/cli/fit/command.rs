@@ -167,18 +167,20 @@ fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> 
 
 fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, String> {
     let first = |mistakes: crate::experiment::Diagnostics| mistakes.iter().next().map(|m| m.message.clone()).unwrap_or_default();
-    let case = trial.case(&[]).map_err(first)?;
-    let (peak, reserved) = trial.needs().map_err(first)?;
-    let largest = trial.largest(axis, start).map_err(first)?;
+    let asked = trial.read();
+    let case = asked.case(&[]).map_err(first)?;
+    let (peak, reserved) = asked.needs(&[]).map_err(first)?;
+    let largest = asked.largest(axis, start).map_err(first)?;
     let again = if let Work::Train(plan) = &case.work { recomputed(plan) } else { (0, 0) };
     Ok(Outcome { peak, reserved, again, largest, verified: None })
 }
 
 /// Runs the value that fits and the one after it.
 fn verify(trial: &Trial, axis: &str, largest: Largest, place: &Place) -> Result<Verified, Failure> {
+    let asked = trial.read();
     let runs = |value: u64| -> Result<bool, Failure> {
         // What the language refuses does not run.
-        let Ok(case) = trial.limited(axis, value) else { return Ok(false) };
+        let Ok(case) = asked.limited(&[], axis, value) else { return Ok(false) };
         let mut heard = Heard(true);
         record::run(place, &case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, false, &mut heard)?;
         Ok(heard.0)

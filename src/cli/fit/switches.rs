@@ -4,7 +4,6 @@
 use toml::{Table, Value};
 
 use super::trial::Trial;
-use crate::experiment::Diagnostics;
 use crate::model::field::{Field, Kind};
 use crate::model::layer;
 
@@ -68,11 +67,8 @@ pub(super) fn switches(base: &Trial, resolved: &Table) -> Vec<Switch> {
 
 /// The numbers of segments to try: the one with the lowest peak among powers of two.
 fn segments(base: &Trial) -> Option<u64> {
-    let peak = |n: u64| {
-        let mut trial = base.clone();
-        trial.settings.push(format!("train.checkpointing={{ segments = {n} }}"));
-        trial.needs().ok().map(|(peak, _)| peak)
-    };
+    let asked = base.read();
+    let peak = |n: u64| asked.needs(&[format!("train.checkpointing={{ segments = {n} }}")]).ok().map(|(peak, _)| peak);
     let tried = (1..32).map(|power| 1u64 << power).map_while(|n| Some((peak(n)?, n)));
     tried.min().map(|(_, n)| n)
 }
@@ -116,27 +112,37 @@ fn optimizers(train: &Table, add: &mut impl FnMut(String, &'static str, Vec<Stri
 
 /// Works in place wherever a layer can and PyTorch allows it; `None` where that is nowhere, or everywhere already.
 fn in_place(base: &Trial, resolved: &Table) -> Option<Switch> {
+    let trial = |on: &[usize]| {
+        let mut table = resolved.clone();
+        // The last first: layers that are on no longer count.
+        for &n in on.iter().rev() {
+            nth(&mut table, n, true);
+        }
+        Some(Trial { text: toml::to_string(&table).ok()?, ..base.clone() })
+    };
     let mut table = resolved.clone();
-    let mut kinds: Vec<&str> = Vec::new();
-    let mut at = 0;
-    // One layer after another, each kept if the language takes the whole with it.
-    while let Some(kind) = nth(&mut table, at, false) {
-        let before = table.clone();
-        nth(&mut table, at, true);
-        let trial = Trial { text: toml::to_string(&table).ok()?, ..base.clone() };
-        let taken: Result<_, Diagnostics> = trial.case(&[]);
-        if taken.is_err() {
-            table = before;
-            at += 1;
-        } else if !kinds.contains(&kind) {
-            kinds.push(kind);
+    let kinds: Vec<&str> = (0..).map_while(|n| nth(&mut table, n, false)).collect();
+    let takes = |on: &[usize]| trial(on).is_some_and(|trial| trial.read().case(&[]).is_ok());
+    let on = taken(&takes, Vec::new(), &(0..kinds.len()).collect::<Vec<_>>());
+    let mut names: Vec<&str> = Vec::new();
+    for &n in &on {
+        if !names.contains(&kinds[n]) {
+            names.push(kinds[n]);
         }
     }
-    if kinds.is_empty() {
-        return None;
+    let trial = if on.is_empty() { None } else { trial(&on) }?;
+    Some(Switch { name: format!("inplace = true: {}", names.join(", ")), note: "", trial })
+}
+
+/// `on` and, in order, every one of `more` that the language takes with what is on before it: all at once where it takes them, else one half
+/// after the other.
+fn taken(takes: &dyn Fn(&[usize]) -> bool, on: Vec<usize>, more: &[usize]) -> Vec<usize> {
+    let both = [&on[..], more].concat();
+    if more.is_empty() || takes(&both) {
+        return both;
     }
-    let trial = Trial { text: toml::to_string(&table).ok()?, ..base.clone() };
-    Some(Switch { name: format!("inplace = true: {}", kinds.join(", ")), note: "", trial })
+    let (first, second) = more.split_at(more.len() / 2);
+    if first.is_empty() { on } else { taken(takes, taken(takes, on, first), second) }
 }
 
 /// The name of the `n`th layer, in the order of the file, that could work in place and does not; `turn`ed on if asked.

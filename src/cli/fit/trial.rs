@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::experiment::{self, Case, Diagnostics};
+use crate::experiment::{Case, Diagnostics, Draft};
 use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::predict::predict;
@@ -29,45 +29,58 @@ pub(super) struct Trial {
     pub(super) limit: u64,
 }
 
+/// A trial whose text was read, for many questions.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    trial: &'a Trial,
+    draft: Draft,
+}
+
 /// The largest value that is looked at.
 const MOST: u64 = 1 << 40;
 /// Steps, and micro-steps in a step, after which nothing new happens as a rule; what they answer is confirmed with all.
-const FEW_STEPS: u64 = 3;
+const FEW_STEPS: u64 = 2;
 
 impl Trial {
-    /// The case with one more setting.
+    /// Reads the text, once for all that is asked.
+    pub(super) fn read(&self) -> Asked<'_> {
+        Asked { trial: self, draft: Draft::read(&self.name, &self.text, &self.folder, &self.gpu) }
+    }
+}
+
+impl Asked<'_> {
+    /// The case with more settings.
     pub(super) fn case(&self, more: &[String]) -> Result<Case, Diagnostics> {
-        let settings: Vec<String> = self.settings.iter().chain(more).cloned().collect();
-        let mut cases = experiment::load_str_for(&self.name, &self.text, &self.folder, &settings, &self.gpu)?.cases;
-        Ok(cases.swap_remove(0))
+        let settings: Vec<String> = self.trial.settings.iter().chain(more).cloned().collect();
+        Ok(self.draft.load(&settings)?.cases.swap_remove(0))
     }
 
-    /// The most bytes allocated and reserved at once where nothing limits them.
-    pub(super) fn needs(&self) -> Result<(u64, u64), Diagnostics> {
-        let case = self.case(&[])?;
-        Ok(most(&predict(&case.work, &roomy(&self.gpu), case.allocator.with_limit(None))))
+    /// The most bytes allocated and reserved at once, with more settings, where nothing limits them.
+    pub(super) fn needs(&self, more: &[String]) -> Result<(u64, u64), Diagnostics> {
+        let case = self.case(more)?;
+        Ok(most(&predict(&case.work, &roomy(&self.trial.gpu), case.allocator.with_limit(None))))
     }
 
-    /// What runs with `axis` at `value`, under the limit.
-    pub(super) fn limited(&self, axis: &str, value: u64) -> Result<Case, Diagnostics> {
-        let case = self.case(&[format!("{axis}={value}")])?;
-        Ok(Case { allocator: case.allocator.with_limit(Some(self.limit)), ..case })
+    /// What runs with `axis` at `value` and more settings, under the limit.
+    pub(super) fn limited(&self, more: &[String], axis: &str, value: u64) -> Result<Case, Diagnostics> {
+        let case = self.case(&[more, &[format!("{axis}={value}")]].concat())?;
+        Ok(Case { allocator: case.allocator.with_limit(Some(self.trial.limit)), ..case })
     }
 
-    /// Whether it runs with `axis` at `value`, and what that needs. What cannot be written does not run.
-    pub(super) fn probe(&self, axis: &str, value: u64) -> Probe {
-        let Ok(case) = self.limited(axis, value) else { return Probe { fits: false, peak: 0 } };
-        let rows = predict(&case.work, &roomy(&self.gpu), case.allocator);
+    /// Whether that runs, and what it needs. What cannot be written does not run.
+    fn probe(&self, more: &[String], axis: &str, value: u64) -> Probe {
+        let Ok(case) = self.limited(more, axis, value) else { return Probe { fits: false, peak: 0 } };
+        let rows = predict(&case.work, &roomy(&self.trial.gpu), case.allocator);
         Probe { fits: ends_well(&rows), peak: most(&rows).0 }
     }
 
     /// The largest value of `axis` that fits, looked for from `start` on.
     pub(super) fn largest(&self, axis: &str, start: u64) -> Result<Largest, Diagnostics> {
-        let case = self.case(&[])?;
-        let search = |trial: &Self| search::largest(start, MOST, self.limit, &mut |value| trial.probe(axis, value));
-        if let Some(short) = self.shortened(&case, axis) {
+        let search = |more: &[String]| search::largest(start, MOST, self.trial.limit, &mut |value| self.probe(more, axis, value));
+        let short = shortened(&self.case(&[])?, axis);
+        if !short.is_empty() {
             let found = search(&short);
-            let fits = |value| self.probe(axis, value).fits;
+            let fits = |value| self.probe(&[], axis, value).fits;
             let holds = match found {
                 Largest::Fits(value) => fits(value) && !fits(value + 1),
                 Largest::Nothing => !fits(1),
@@ -78,22 +91,25 @@ impl Trial {
                 return Ok(found);
             }
         }
-        Ok(search(self))
+        Ok(search(&[]))
     }
+}
 
-    /// The same training cut short, where it is long.
-    fn shortened(&self, case: &Case, axis: &str) -> Option<Self> {
-        let Work::Train(plan) = &case.work else { return None };
-        let settings = &plan.settings;
-        let mut short = self.clone();
-        // Where lengths vary, each step is another.
-        if settings.steps > FEW_STEPS && plan.schedule.len() == 1 {
-            short.settings.push(format!("train.steps={FEW_STEPS}"));
-        }
-        if settings.accumulation_steps > FEW_STEPS {
-            short.settings.push(format!("train.accumulation_steps={FEW_STEPS}"));
-        }
-        let is_shorter = short.settings.len() > self.settings.len();
-        (is_shorter && !["train.steps", "train.accumulation_steps"].contains(&axis)).then_some(short)
+/// Settings that cut the same training short, where it is long.
+fn shortened(case: &Case, axis: &str) -> Vec<String> {
+    const STEPS: [&str; 2] = ["train.steps", "train.accumulation_steps"];
+    let mut short = Vec::new();
+    let Work::Train(plan) = &case.work else { return short };
+    if STEPS.contains(&axis) {
+        return short;
     }
+    let settings = &plan.settings;
+    // Where lengths vary, each step is another.
+    if settings.steps > FEW_STEPS && plan.schedule.len() == 1 {
+        short.push(format!("{}={FEW_STEPS}", STEPS[0]));
+    }
+    if settings.accumulation_steps > FEW_STEPS {
+        short.push(format!("{}={FEW_STEPS}", STEPS[1]));
+    }
+    short
 }
