@@ -7,9 +7,12 @@ use std::str::FromStr;
 use anstream::ColorChoice;
 
 use crate::alloc::AllocatorConfig;
+use crate::experiment::Case;
 use crate::gpu::{self, Gpu};
+use crate::ops::RuleContext;
+use crate::predict::predict;
 use crate::report::number::bytes;
-use crate::scratch::{Recorded, Rules, Scratch};
+use crate::scratch::{Asked, Recorded, Rules, Scratch};
 
 use super::exit::Failure;
 
@@ -108,6 +111,21 @@ impl Files {
     /// Whether libraries' scratch comes from a file.
     pub(super) fn has_scratch(&self) -> bool {
         self.scratch.is_some()
+    }
+
+    /// Whether the file named by `--scratch`, if there is one, holds all that these cases ask libraries for.
+    ///
+    /// # Errors
+    /// The file named is none, another GPU's, or lacks something.
+    pub(super) fn check_scratch<'a>(&self, gpu: &Gpu, cases: impl IntoIterator<Item = &'a Case>) -> Result<(), Failure> {
+        let Some(path) = &self.scratch else { return Ok(()) };
+        let recorded = Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?);
+        let asked = Asked::new(recorded.clone());
+        for case in cases {
+            // For what it asks on the way.
+            let _ = predict(&case.work, RuleContext { gpu, scratch: &asked }, case.allocator.clone());
+        }
+        recorded.covers(asked.answers().keys()).map_err(Failure::usage)
     }
 
     /// What libraries ask for where no GPU takes part.

@@ -36,7 +36,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let scratch = args.files.scratch()?;
     let cx = RuleContext { gpu, scratch: &*scratch };
     let limit = gpu.total_memory.saturating_sub(gpu.outside().total());
-    for experiment in load::load(&args.files, gpu)? {
+    let experiments = load::load(&args.files, gpu)?;
+    args.files.check_scratch(gpu, experiments.iter().flat_map(|e| &e.cases))?;
+    for experiment in experiments {
         let cases: Vec<CaseReport> = experiment
             .cases
             .iter()

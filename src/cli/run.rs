@@ -86,8 +86,10 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     }
     crew.enlarge(args.jobs.map(usize::from), cases, &args.files)?;
     let facts = crew.facts().clone();
-    let setting =
-        Setting { version: env!("CARGO_PKG_VERSION").to_string(), device: facts.device.to_string(), gpu: facts.gpu.name.to_string() };
+    let setting = Setting::of(facts.device, facts.gpu.name);
+    if facts.device != "cuda" {
+        args.files.check_scratch(&facts.gpu, shares.iter().flat_map(Share::waiting))?;
+    }
     let scratch = args.files.scratch()?;
     let cx = RuleContext { gpu: &facts.gpu, scratch: &*scratch };
     if args.resume {

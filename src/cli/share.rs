@@ -11,7 +11,7 @@ use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Predicted};
 use crate::report::files::{WriteError, write_whole};
-use crate::report::journal::{Finished, Journal, Setting, read_journal, read_results};
+use crate::report::journal::{self, Finished, Journal, Setting, read_journal, read_results};
 use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
 use crate::report::{CaseReport, Labels, Table, join, pace, results, training};
@@ -87,6 +87,11 @@ impl Share {
     /// The experiment and a case of it, for people.
     pub(super) fn title(&self, slot: usize) -> String {
         format!("{} {}", self.name, self.slots[slot].labels.case).trim_end().to_string()
+    }
+
+    /// Cases that are not yet begun.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Case> {
+        self.slots.iter().filter_map(|slot| if let State::Waiting(case) = &slot.state { Some(&**case) } else { None })
     }
 
     /// Cases that are done.
@@ -179,7 +184,8 @@ impl Share {
             .collect();
         let run_file = RunFile {
             name: self.name.clone(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: journal::VERSION,
+            sources: journal::SOURCES,
             device: context.facts.device,
             gpu: context.facts.gpu.name,
             set: context.set.to_vec(),

@@ -34,6 +34,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let place = Place::choose(args.device, args.files.gpu, args.files.scratch()?)?;
     let experiments = load::load(&args.files, place.gpu())?;
+    args.files.check_scratch(place.gpu(), experiments.iter().flat_map(|e| &e.cases))?;
     let several = experiments.iter().map(|e| e.cases.len()).sum::<usize>() > 1;
     let mut exit = Exit::Done;
     for experiment in &experiments {

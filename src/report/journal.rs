@@ -22,11 +22,27 @@ use crate::record::{DeviceMemory, Measured, MicroStep, Status};
 pub struct Setting {
     /// Version of this program.
     pub version: String,
+    /// A digest of its sources: another one may measure otherwise. Empty in what was written before there was one.
+    #[serde(default)]
+    pub sources: String,
     /// `cuda`, `host` or `virtual`.
     pub device: String,
     /// The GPU whose memory behaviour counted.
     pub gpu: String,
 }
+
+impl Setting {
+    /// This program's, on that device, for that GPU.
+    #[must_use]
+    pub fn of(device: &str, gpu: &str) -> Self {
+        Self { version: VERSION.to_owned(), sources: SOURCES.to_owned(), device: device.to_owned(), gpu: gpu.to_owned() }
+    }
+}
+
+/// This program's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// A digest of the sources that this program is built from.
+pub const SOURCES: &str = env!("RUNNER_SOURCES");
 
 /// A finished case as measured. What is predicted is worked out anew.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,6 +17,8 @@ pub struct RunFile {
     pub name: String,
     /// Version of this program.
     pub version: &'static str,
+    /// A digest of its sources.
+    pub sources: &'static str,
     /// Where it computed: `cuda`, `host` or `virtual`.
     pub device: &'static str,
     /// The GPU whose memory behaviour counted.

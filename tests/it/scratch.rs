@@ -1,10 +1,15 @@
 //! Rules of libraries' scratch against what the libraries asked for on an H200.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use runner::gpu::Gpu;
 use runner::meta::DType;
-use runner::scratch::{Buffer, Cell, Convolution, Direction, Recurrent, Request, Rules, Scratch};
+use runner::ops::RuleContext;
+use runner::predict::predict;
+use runner::scratch::{Asked, Buffer, Cell, Convolution, Direction, Recurrent, Request, Rules, Scratch};
+
+use crate::support::Sandbox;
 
 /// The recordings of one fixture.
 fn recordings(name: &str) -> Vec<csv::StringRecord> {
@@ -94,4 +99,74 @@ fn convolutions_take_cudnns_scratch() {
     println!("{rows} convolutions: of 100 workspaces, {all:.1} to the byte ({shares:.1?} by direction); their sum is {sum:.1} of 100");
     assert!(all >= 85.0, "{all}");
     assert!((97.0..103.0).contains(&sum), "{sum}");
+}
+
+const RECURRENT: &str = r#"
+[model]
+input = { features = [12, 32] }
+layers = [{ lstm = { hidden_size = 48, num_layers = 2 } }]
+
+[train]
+batch_size = 16
+steps = 2
+loss = "mean"
+optimizer = "adam"
+"#;
+
+/// The run file of such a run on an H200 whose cuDNN asks for what the rules foresee and `more`, without the keys that `left_out` holds.
+fn run_file(more: u64, left_out: impl Fn(usize) -> bool) -> String {
+    let gpu = Gpu::named("h200").unwrap();
+    let asked = Asked::new(Rc::new(Rules));
+    for case in runner::experiment::load_str("net", RECURRENT, &[]).unwrap().cases {
+        let _ = predict(&case.work, RuleContext { gpu, scratch: &asked }, case.allocator);
+    }
+    let answers = asked.answers();
+    assert!(answers.len() >= 2, "{answers:?}");
+    let lines = answers.iter().enumerate().filter(|(i, _)| !left_out(*i)).map(|(_, (key, bytes))| format!("{key:?} = {}\n", bytes + more));
+    format!("name = \"net\"\ndevice = \"cuda\"\ngpu = \"h200\"\n\n[scratch]\n{}", lines.collect::<String>())
+}
+
+#[test]
+fn recorded_scratch_counts_in_place_of_the_rules() {
+    let s = Sandbox::new();
+    s.write("net.toml", RECURRENT).write("same.toml", &run_file(0, |_| false)).write("more.toml", &run_file(32 << 20, |_| false));
+    let csv = |scratch: &[&str]| {
+        s.run(&[&["net.toml", "--device", "virtual", "--quiet"], scratch].concat()).exits(0);
+        s.read("results/net.csv")
+    };
+    let foreseen = csv(&[]);
+    assert_eq!(csv(&["--scratch", "same.toml"]), foreseen);
+    let more = csv(&["--scratch", "more.toml"]);
+    assert_ne!(more, foreseen);
+    let peak = |csv: &str| crate::support::rows(csv).iter().map(|r| r["measured_peak"].parse::<u64>().unwrap()).max().unwrap();
+    assert!(peak(&more) >= peak(&foreseen) + (32 << 20));
+    for row in crate::support::rows(&more) {
+        assert_eq!((&*row["error_allocated"], &*row["error_peak"], &*row["error_reserved"]), ("0", "0", "0"), "{row:?}");
+    }
+    let predicted = |scratch: &str| s.run(&["predict", "net.toml", "--scratch", scratch]).exits(0).stdout;
+    assert_ne!(predicted("same.toml"), predicted("more.toml"));
+}
+
+#[test]
+fn a_run_file_that_lacks_what_is_asked_for_is_a_mistake() {
+    let s = Sandbox::new();
+    let whole = run_file(0, |_| false);
+    let table = whole.find("[scratch]").unwrap();
+    s.write("net.toml", RECURRENT)
+        .write("without.toml", &whole[..table])
+        .write("lacking.toml", &run_file(0, |i| i == 0))
+        .write("torn.toml", &whole[..whole.len() - 3].replace("[scratch]", "[scratch"))
+        .write("t4.toml", &whole.replace("h200", "t4"))
+        .write("small.toml", crate::support::SMALL);
+    for command in [&["net.toml", "--device", "virtual"][..], &["predict", "net.toml"], &["summary", "net.toml"]] {
+        let refused = |scratch: &str| s.run(&[command, &["--scratch", scratch]].concat()).exits(2);
+        refused("without.toml").complains(&["without.toml: has no table `[scratch]`", "lstm", "--device cuda"]);
+        refused("lacking.toml").complains(&["lacking.toml:5: `[scratch]` lacks `", "lstm", "--device cuda"]);
+        refused("torn.toml").complains(&["torn.toml:5: no run file"]);
+        refused("t4.toml").complains(&["t4.toml:3: its scratch is that of t4, not of h200; say `--gpu t4`"]);
+        refused("absent.toml").complains(&["absent.toml", "No such file"]);
+    }
+    assert_eq!(s.list("results"), [""; 0]);
+    // What asks libraries for nothing needs no entry.
+    s.run(&["small.toml", "--device", "virtual", "--scratch", "without.toml", "--quiet"]).exits(0);
 }

@@ -1,5 +1,6 @@
 //! Sweeps as a user runs them: the plan, cases at once, a run that is cut short and goes on, shards.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -191,6 +192,12 @@ fn only_what_is_unchanged_counts_as_done() {
     assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 0 of 1 case done before");
     s.shell("sed -i 's/^version = .*/version = \"0.0.0\"/' results/small.run.toml").exits(0);
     assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 0 of 1 case done before");
+    // Another build of the same version may measure otherwise.
+    assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 1 of 1 case done before");
+    s.shell("sed -i 's/^sources = .*/sources = \"0123456789abcdef\"/' results/small.run.toml").exits(0);
+    assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 0 of 1 case done before");
+    s.shell("sed -i '/^sources = /d' results/small.run.toml").exits(0);
+    assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 0 of 1 case done before");
     // Files that do not go together count for nothing, and are written anew.
     s.write("results/small.csv", "not a results file\n");
     assert_eq!(done(&["--set", "train.batch_size=3", "--gpu", "t4"]), "note: 0 of 1 case done before");
@@ -206,4 +213,21 @@ fn a_case_out_of_memory_is_done_too() {
     let out = s.run(&["tight.toml", "--device", "virtual", "--resume"]).exits(1);
     assert!(out.stderr.contains("2 of 2 cases done before"), "{}", out.stderr);
     assert_eq!(s.read("results/tight.csv"), before);
+}
+
+#[test]
+fn what_is_done_keeps_all_that_was_written_of_its_time() {
+    let s = Sandbox::new();
+    s.write("small.toml", &SMALL.replace("steps = 1", "steps = 3"))
+        .write("log.toml", &format!("{}\n[log]\nevery = 1\n", s.read("small.toml")));
+    let run = |more: &[&str]| s.run(&[&["log.toml", "--device", "host", "--quiet"], more].concat()).exits(0);
+    run(&["--set", "train.batch_size=1,2"]);
+    let before = s.read("results/log.training.csv");
+    let spent =
+        |r: &BTreeMap<String, String>| ["waiting", "copying", "busy", "logging"].iter().any(|c| r[*c].parse::<f64>().unwrap() > 0.0);
+    assert!(rows(&before).iter().all(spent), "{before}");
+    run(&["--set", "train.batch_size=1,2,4", "--resume"]);
+    let after = s.read("results/log.training.csv");
+    assert_eq!(after.lines().count(), 1 + 3 * 3);
+    assert!(after.starts_with(&before), "{before}\nbecame\n{after}");
 }
