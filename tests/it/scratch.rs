@@ -67,14 +67,15 @@ fn recurrent_scratch_has_no_bound() {
     assert_eq!(Rules.bytes(gpu, &Request::Recurrent(request)), i64::MAX.unsigned_abs());
 }
 
-/// `convolution.csv`: recordings that the trees were not grown from, an eighth of all.
+/// `convolution.csv`: recordings that the trees were not grown from, a quarter of all.
 #[test]
 fn convolutions_take_cudnns_scratch() {
     let gpu = Gpu::named("h200").unwrap();
-    let (mut exact, mut foreseen, mut recorded) = ([0; 3], 0, 0);
+    let (mut exact, mut whole, mut foreseen, mut recorded) = ([0; 3], 0, 0, 0);
     let recordings = recordings("convolution.csv");
     for r in &recordings {
         let [n, c, h, w, k, kh, kw, stride, padding, dilation, groups] = std::array::from_fn(|column| number(&r[column + 1]));
+        let before: u64 = exact.iter().sum();
         for (at, direction) in [Direction::Forward, Direction::GradInput, Direction::GradWeight].into_iter().enumerate() {
             let request = Convolution {
                 direction,
@@ -91,13 +92,17 @@ fn convolutions_take_cudnns_scratch() {
             foreseen += answer;
             recorded += truth;
         }
+        whole += u64::from(exact.iter().sum::<u64>() == before + 3);
     }
     let rows = recordings.len() as u64;
     let of_100 = |n: u64, of: u64| n as f64 * 100.0 / of as f64;
     let shares = exact.map(|n| of_100(n, rows));
     let (all, sum) = (of_100(exact.iter().sum(), 3 * rows), of_100(foreseen, recorded));
+    let whole = of_100(whole, rows);
+    println!("{whole:.1} of 100 in all three directions");
     println!("{rows} convolutions: of 100 workspaces, {all:.1} to the byte ({shares:.1?} by direction); their sum is {sum:.1} of 100");
-    assert!(all >= 85.0, "{all}");
+    assert!(whole >= 80.0, "{whole}");
+    assert!(all >= 92.0, "{all}");
     assert!((97.0..103.0).contains(&sum), "{sum}");
 }
 

@@ -1,30 +1,39 @@
-//! Which formula holds: a tree of comparisons for each direction, in the text files beside this one. A line is a comparison, followed by the
-//! lines for where it holds and then those for where it doesn't; or the plan that is chosen. Nothing here knows a formula.
+//! Which formula holds: trees of comparisons, for each direction one for products (a 1×1 window that moves by one) and one for wider windows, in
+//! the text files beside this one. A line is a comparison, followed by the lines for where it holds and then those for where it doesn't; or
+//! the plan that is chosen. Names are short, for there are many lines: [`measure`] and [`chosen`] say what they mean. Nothing here knows a formula.
 //!
 //! Invariant: every file is a whole tree, which a test reads.
 
 use std::sync::LazyLock;
 
 use super::geometry::Geometry;
-use super::plan::Plan;
+use super::plan::{Copied, Plan};
 use crate::scratch::Direction;
 
 /// What a convolution asks for.
 pub(super) fn plan(g: &Geometry) -> Plan {
-    static TREES: LazyLock<[Vec<Node>; 3]> = LazyLock::new(|| {
-        [include_str!("forward.txt"), include_str!("grad_input.txt"), include_str!("grad_weight.txt")].map(|text| {
-            let mut nodes = Vec::new();
-            let mut lines = text.lines();
-            read(&mut lines, &mut nodes).expect("a tree's file holds a whole tree");
-            assert!(lines.next().is_none(), "a tree's file holds one tree");
-            nodes
+    static TREES: LazyLock<[[Vec<Node>; 2]; 3]> = LazyLock::new(|| {
+        [
+            [include_str!("forward.txt"), include_str!("forward_product.txt")],
+            [include_str!("grad_input.txt"), include_str!("grad_input_product.txt")],
+            [include_str!("grad_weight.txt"), include_str!("grad_weight_product.txt")],
+        ]
+        .map(|files| {
+            files.map(|text| {
+                let mut nodes = Vec::new();
+                let mut lines = text.lines();
+                read(&mut lines, &mut nodes).expect("a tree's file holds a whole tree");
+                assert!(lines.next().is_none(), "a tree's file holds one tree");
+                nodes
+            })
         })
     });
-    let nodes = &TREES[match g.direction {
+    let direction = match g.direction {
         Direction::Forward => 0,
         Direction::GradInput => 1,
         Direction::GradWeight => 2,
-    }];
+    };
+    let nodes = &TREES[direction][usize::from(g.is_product())];
     let mut at = 0;
     loop {
         match nodes[at] {
@@ -49,7 +58,7 @@ enum Node {
 /// Reads the tree that starts at the next line; nothing where the text is none.
 fn read<'a>(lines: &mut impl Iterator<Item = &'a str>, nodes: &mut Vec<Node>) -> Option<()> {
     let line = lines.next()?;
-    let Some((name, at_most)) = line.split_once(" <= ") else {
+    let Some((name, at_most)) = line.split_once('<') else {
         nodes.push(Node::Chosen(chosen(line)?));
         return Some(());
     };
@@ -68,21 +77,34 @@ fn chosen(line: &str) -> Option<Plan> {
     let (name, first, second) = (words.next()?, words.next(), words.next());
     let number = || first?.parse().ok();
     Some(match name {
-        "none" => Plan::None,
+        "0" => Plan::None,
         "layout" => Plan::Layout(number()?),
-        "layout_input" => Plan::LayoutInput(number()?),
+        "input" => Plan::LayoutInput(number()?),
         "copies" => Plan::Copies(number()?),
+        "weight" => Plan::Weight,
         "counters" => Plan::Counters(number()?),
-        "tile_counters" => Plan::TileCounters(pair(first)?),
+        "tiles" => Plan::TileCounters(pair(first)?),
         "parts" => Plan::Parts { parts: number()?, counters: 0 },
-        "parts_counted" => Plan::Parts { parts: number()?, counters: 16 },
-        "narrow_parts" => Plan::NarrowParts(number()?),
-        "parts_by_64" => Plan::PartsBy64 { up: first? == "up" },
+        "counted" => Plan::Parts { parts: number()?, counters: 16 },
+        "narrow" => Plan::NarrowParts(number()?),
+        "up64" => Plan::PartsBy64 { up: true },
+        "down64" => Plan::PartsBy64 { up: false },
         "samples" => Plan::Samples(number()?),
         "offsets" => Plan::Offsets,
+        "offsets_out" => Plan::OutputOffsets,
         "winograd" => Plan::Winograd,
         "slices" => Plan::Slices(number()?),
-        "blocks" => Plan::Blocks { tile: pair(first)?, cluster: pair(second)? },
+        "added" => Plan::Counted(pair(first)?),
+        "wait" => Plan::WeightCounters { narrowed: false },
+        "wait_narrow" => Plan::WeightCounters { narrowed: true },
+        // Tiles and clusters of blocks; whether the last tiles are split.
+        "split" => Plan::Blocks { tile: pair(first)?, cluster: pair(second)?, split: true },
+        "whole" => Plan::Blocks { tile: pair(first)?, cluster: pair(second)?, split: false },
+        // Tiles in parts, by what is copied.
+        "all" => Plan::TileParts { tile: pair(first)?, copied: Copied::All, parts: second?.parse().ok()? },
+        "operands" => Plan::TileParts { tile: pair(first)?, copied: Copied::Operands, parts: second?.parse().ok()? },
+        "plain" => Plan::TileParts { tile: pair(first)?, copied: Copied::Plain, parts: second?.parse().ok()? },
+        "single" => Plan::TileParts { tile: pair(first)?, copied: Copied::Single, parts: second?.parse().ok()? },
         _ => return None,
     })
 }
@@ -96,36 +118,40 @@ fn pair(text: Option<&str>) -> Option<[u128; 2]> {
 /// What a comparison looks at.
 fn measure(name: &str) -> Option<Measure> {
     Some(match name {
-        "f32" => |g| g.is_f32().into(),
-        "bf16" => |g| g.bf16.into(),
-        "batch" => |g| g.n,
-        "channels" => |g| g.c,
-        "height" => |g| g.h,
-        "outputs" => |g| g.k,
-        "kernel" => |g| g.r,
-        "stride" => |g| g.stride,
-        "padding" => |g| g.padding,
-        "groups" => |g| g.groups,
+        // Whether it is f32, whether it is bf16; batch, channels, height, output channels, the window's height.
+        "f" => |g| g.is_f32().into(),
+        "b" => |g| g.bf16.into(),
+        "n" => |g| g.n,
+        "c" => |g| g.c,
+        "h" => |g| g.h,
+        "k" => |g| g.k,
+        "r" => |g| g.r,
+        // Stride, padding, groups.
+        "s" => |g| g.stride,
+        "p" => |g| g.padding,
+        "g" => |g| g.groups,
         // The largest power of two that divides it, up to 64 or 16: what vector loads go by.
-        "channel_alignment" => |g| alignment(g.group_c, 64),
-        "output_alignment" => |g| alignment(g.group_k(), 64),
-        "pixel_alignment" => |g| alignment(g.pixels_in(), 16),
-        "pixels_out" => |g| g.n * g.pixels_out(),
-        "pixels_in" => |g| g.n * g.pixels_in(),
-        "fan_in" => |g| g.group_c * g.window(),
-        "fan_out" => |g| g.group_k() * g.window(),
-        "products" => |g| g.n * g.pixels_out() * g.weight(),
-        "input" => |g| g.n * g.c * g.pixels_in(),
-        "output" => |g| g.n * g.k * g.pixels_out(),
-        "weight" => Geometry::weight,
-        "narrow" => |g| g.c.min(g.k),
-        "planes_in" => |g| g.n * g.c,
-        "planes_out" => |g| g.n * g.k,
-        "sample_in" => |g| g.c * g.pixels_in(),
-        "sample_out" => |g| g.k * g.pixels_out(),
+        "ca" => |g| alignment(g.group_c, 64),
+        "ka" => |g| alignment(g.group_k(), 64),
+        "pa" => |g| alignment(g.pixels_in(), 16),
+        // All pixels, elements that an output and that an input is the sum of, multiplications.
+        "po" => |g| g.n * g.pixels_out(),
+        "pi" => |g| g.n * g.pixels_in(),
+        "fi" => |g| g.group_c * g.window(),
+        "fo" => |g| g.group_k() * g.window(),
+        "m" => |g| g.n * g.pixels_out() * g.weight(),
+        // Elements of the tensors, the smaller number of channels, planes, a sample's elements.
+        "x" => |g| g.n * g.c * g.pixels_in(),
+        "y" => |g| g.n * g.k * g.pixels_out(),
+        "w" => Geometry::weight,
+        "na" => |g| g.c.min(g.k),
+        "nx" => |g| g.n * g.c,
+        "ny" => |g| g.n * g.k,
+        "sx" => |g| g.c * g.pixels_in(),
+        "sy" => |g| g.k * g.pixels_out(),
         // Tiles of 64×64 that the output is, and of 128×128 that the input is: more than one round of them is another engine's.
-        "tiles_out" => |g| (g.n * g.pixels_out()).div_ceil(64) * g.k.div_ceil(64),
-        "tiles_in" => |g| (g.n * g.pixels_in()).div_ceil(128) * g.c.div_ceil(128),
+        "ty" => |g| (g.n * g.pixels_out()).div_ceil(64) * g.k.div_ceil(64),
+        "tx" => |g| (g.n * g.pixels_in()).div_ceil(128) * g.c.div_ceil(128),
         _ => return None,
     })
 }

@@ -101,9 +101,14 @@ impl Geometry {
         self.n * self.k.next_multiple_of(self.lane()) * self.pixels_out()
     }
 
+    /// Input channels of a group, padded.
+    pub(super) fn padded_group_c(&self) -> u128 {
+        self.group_c.next_multiple_of(self.lane())
+    }
+
     /// Elements of the weight with its channels padded.
     pub(super) fn padded_weight(&self) -> u128 {
-        self.k.next_multiple_of(self.lane()) * self.group_c.next_multiple_of(self.lane()) * self.window()
+        self.k.next_multiple_of(self.lane()) * self.padded_group_c() * self.window()
     }
 
     /// Whether a weight in channels-last order differs from the one there is.

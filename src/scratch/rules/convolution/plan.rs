@@ -31,14 +31,50 @@ pub(super) enum Plan {
     PartsBy64 { up: bool },
     /// A gradient of the weight for each sample, and so many bytes.
     Samples(u128),
-    /// Where each element of the window lies.
+    /// Where each element of the window lies, for the input's channels of a group.
     Offsets,
+    /// The same for the output's channels.
+    OutputOffsets,
     /// Tiles of 4×4 outputs as 6×6 products: transformed input, output and weight.
     Winograd,
     /// All three tensors copied, and so many slices of the gradient of the weight.
     Slices(u128),
-    /// All three tensors copied; tiles of the result go to blocks of threads in clusters, and what does not fill all multiprocessors is split.
-    Blocks { tile: [u128; 2], cluster: [u128; 2] },
+    /// All three tensors copied, and a counter for each tile of the weight's gradient.
+    Counted([u128; 2]),
+    /// All three tensors copied; tiles of the result go to blocks of threads in clusters, and what does not fill all multiprocessors is split,
+    /// where the engine splits.
+    Blocks { tile: [u128; 2], cluster: [u128; 2], split: bool },
+    /// Copies; tiles of the result in so many parts of f32, with one counter more than parts for each.
+    TileParts { tile: [u128; 2], copied: Copied, parts: u128 },
+    /// A copy of the weight.
+    Weight,
+    /// Counters for tiles of the weight's gradient, with the gradient in f32 where it is to be narrowed.
+    WeightCounters { narrowed: bool },
+}
+
+/// What a plan copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// All three tensors in channels-last order, channels padded.
+    All,
+    /// The same without the output.
+    Operands,
+    /// All three, nothing padded.
+    Plain,
+    /// All three in f32, nothing padded.
+    Single,
+}
+
+impl Copied {
+    fn bytes(self, g: &Geometry) -> u128 {
+        let elements = g.n * g.c * g.pixels_in() + g.n * g.k * g.pixels_out() + g.weight();
+        match self {
+            Self::All => layout(g),
+            Self::Operands => g.padded_input() * g.element + moved_weight(g),
+            Self::Plain => elements * g.element,
+            Self::Single => elements * 4,
+        }
+    }
 }
 
 impl Plan {
@@ -47,11 +83,8 @@ impl Plan {
         match self {
             Self::None => 0,
             Self::Layout(own) => layout(g) + own,
-            Self::LayoutInput(own) => g.padded_input() * g.element + moved_weight(g) + own,
-            Self::Copies(own) => {
-                let [input, output] = [g.n * g.c * g.pixels_in(), g.n * g.k * g.pixels_out()];
-                (input + output + g.weight()) * g.element + own
-            }
+            Self::LayoutInput(own) => Copied::Operands.bytes(g) + own,
+            Self::Copies(own) => Copied::Plain.bytes(g) + own,
             Self::Counters(counters) => 256 + counters,
             Self::TileCounters(tile) => {
                 let [m, n, _] = product(g);
@@ -67,12 +100,23 @@ impl Plan {
             }
             Self::Samples(own) => g.n * g.weight() * 4 + own,
             Self::Offsets => 4 * g.group_c * g.window(),
+            Self::OutputOffsets => 4 * g.group_k() * g.window(),
             Self::Winograd => {
                 let tiles = g.n * g.out_h.div_ceil(4) * g.out_w.div_ceil(4);
                 36 * 4 * (g.c * g.k + tiles * (g.c + g.k))
             }
             Self::Slices(slices) => layout(g) + slices * g.padded_weight() * 4 + 144,
-            Self::Blocks { tile, cluster } => layout(g) + blocks(g, tile, cluster, multiprocessors),
+            Self::Counted(tile) => layout(g) + 144 + 4 * tiles(g, tile, g.padded_group_c()),
+            Self::Blocks { tile, cluster, split } => layout(g) + blocks(g, tile, cluster, split, multiprocessors),
+            Self::TileParts { tile, copied, parts } => {
+                let channels = if copied == Copied::Single { g.group_c } else { g.padded_group_c() };
+                copied.bytes(g) + tiles(g, tile, channels) * (parts * tile[0] * tile[1] * 4 + 4 * (parts + 1)) + 175
+            }
+            Self::Weight => g.weight() * g.element + 16,
+            Self::WeightCounters { narrowed } => {
+                let counters = (4 * tiles(g, [16, 32], g.group_c)).next_multiple_of(16);
+                if narrowed { g.weight() * 4 + counters + 16 } else { counters }
+            }
         }
     }
 }
@@ -101,58 +145,75 @@ fn result(g: &Geometry) -> u128 {
     m * n
 }
 
+/// Tiles of the result, of a weight whose groups have so many input channels.
+fn tiles(g: &Geometry, tile: [u128; 2], channels: u128) -> u128 {
+    let (rows, columns) = match g.direction {
+        Direction::Forward => (g.n * g.pixels_out(), g.group_k()),
+        Direction::GradInput => (g.n * g.pixels_in(), g.group_c),
+        Direction::GradWeight => (g.group_k(), channels * g.window()),
+    };
+    rows.div_ceil(tile[0]) * columns.div_ceil(tile[1])
+}
+
 /// Blocks that run at once in clusters of a size, of 132 multiprocessors: some of them are left over where a GPU's parts hold no whole cluster.
-const RESIDENT: [u128; 8] = [132, 132, 117, 120, 110, 102, 112, 120];
+const RESIDENT: [u128; 16] = [132, 132, 117, 120, 110, 102, 105, 120, 90, 70, 77, 84, 91, 98, 105, 112];
 
 /// What blocks ask for besides copies.
-fn blocks(g: &Geometry, tile: [u128; 2], cluster: [u128; 2], multiprocessors: u32) -> u128 {
-    let (rows, columns, taps, depth) = match g.direction {
-        Direction::Forward => (g.n * g.pixels_out(), g.k, 1, g.c * g.window()),
-        Direction::GradInput => (g.n * g.pixels_in(), g.c, 1, g.k * g.window()),
-        Direction::GradWeight => (g.group_k(), g.group_c, g.window(), g.n * g.pixels_out()),
+fn blocks(g: &Geometry, tile: [u128; 2], cluster: [u128; 2], split: bool, multiprocessors: u32) -> u128 {
+    // Groups narrower than a tile share one.
+    let across = |channels: u128, side: u128| {
+        if channels / g.groups < side { channels.div_ceil(side) } else { g.groups * (channels / g.groups).div_ceil(side) }
     };
-    let tiles = rows.div_ceil(tile[0]).next_multiple_of(cluster[0]) * (columns.div_ceil(tile[1]) * taps).next_multiple_of(cluster[1]);
-    let of_132 = usize::try_from(cluster[0] * cluster[1] - 1).ok().and_then(|at| RESIDENT.get(at)).copied().unwrap_or(132);
+    // Channels in f32 go 32 at a time, window element by window element.
+    let depth = |channels: u128| if g.is_f32() { channels.next_multiple_of(32) } else { channels } * g.window();
+    let (rows, columns, depth) = match g.direction {
+        Direction::Forward => ((g.n * g.pixels_out()).div_ceil(tile[0]), across(g.k, tile[1]), depth(g.group_c)),
+        Direction::GradInput => ((g.n * g.pixels_in()).div_ceil(tile[0]), across(g.c, tile[1]), depth(g.group_k())),
+        Direction::GradWeight => (across(g.k, tile[0]), g.group_c.div_ceil(tile[1]) * g.window(), g.n * g.pixels_out()),
+    };
+    let tiles = rows.next_multiple_of(cluster[0]) * columns.next_multiple_of(cluster[1]);
+    let of_132 = usize::try_from(cluster[0] * cluster[1] - 1).ok().and_then(|at| RESIDENT.get(at)).copied().unwrap_or(112);
     let resident = (of_132 * u128::from(multiprocessors) / 132).max(1);
     let several = tiles > resident;
     let last = if several { tiles % resident } else { tiles };
     let most = resident.checked_div(last).unwrap_or(1);
-    let steps = depth.div_ceil(if g.is_f32() { 32 } else { 64 });
-    let parts = match g.direction {
-        Direction::GradWeight if several => most,
-        Direction::GradWeight => parts_of_samples(g.is_f32(), most, steps),
-        _ if several => parts_of_last(g.is_f32(), most, steps),
-        _ => parts_of_all(g.is_f32(), most, steps),
-    };
-    let weight = g.direction == Direction::GradWeight;
+    let parts = if split { parts(g, several, most, depth.div_ceil(if g.is_f32() { 32 } else { 64 })) } else { 1 };
+    let rounds = tiles > 2 * resident;
     if parts < 2 {
-        return if several || weight { 147 } else { 16 };
+        return if rounds { 147 } else { 16 };
     }
-    let own = if several && !weight { 179 } else { 175 };
+    let own = if rounds && g.direction != Direction::GradWeight { 179 } else { 175 };
     parts * last * tile[0] * tile[1] * 4 + 4 * last * meetings(parts) + own
 }
 
-/// Parts of the sum over all samples' pixels, of which `most` fit: a power of two up to 8, or a part for each 33 (f32) or 17 steps.
-fn parts_of_samples(f32: bool, most: u128, steps: u128) -> u128 {
-    let (long, short) = if f32 { (33, 15) } else { (17, 12) };
-    if steps / long >= 9 { most.min(steps / long) } else { power_of_two(most.min(steps / short).min(8)).max(1) }
-}
-
-/// Parts of the tiles that are left for the last round.
-fn parts_of_last(f32: bool, most: u128, steps: u128) -> u128 {
-    let parts = match (f32, steps) {
-        (_, 0..=8) => 1,
-        (true, 9..=22) => 2,
-        (true, 23..=36) | (false, 9..=20) => 4,
-        (true, 37..=56) => 8,
-        _ => 16,
+/// Parts of the sum over so many steps, of which `most` fit: of the tiles left for the last round, or of all where there is but one round.
+fn parts(g: &Geometry, several: bool, most: u128, steps: u128) -> u128 {
+    let weight = g.direction == Direction::GradWeight;
+    if several {
+        return most.min(match (g.is_f32(), steps) {
+            (true, 0..=12) => 1,
+            (true, 13..=27) => 2,
+            (true, 28..=42) => 4,
+            (true, 43..=58) => 8,
+            (true, _) => steps / 4,
+            (false, _) if weight => most,
+            (false, 0..=8) => 1,
+            (false, 9..=20) => 4,
+            (false, _) => 16,
+        });
+    }
+    let (long, short) = match (g.is_f32(), weight) {
+        (true, true) => (33, 15),
+        (true, false) => (33, 16),
+        (false, _) => (17, 12),
     };
-    if f32 && most == 3 && steps <= 27 { parts.min(2) } else { parts.min(most) }
-}
-
-/// Parts where all tiles fit in one round.
-fn parts_of_all(f32: bool, most: u128, steps: u128) -> u128 {
-    if f32 && most == 3 && steps >= 96 { 3 } else { power_of_two(most.min(steps / if f32 { 16 } else { 12 }).min(8)).max(1) }
+    if steps / long >= 9 {
+        most.min(steps / long)
+    } else if g.is_f32() && most == 3 && steps >= 96 {
+        3
+    } else {
+        power_of_two(most.min(steps / short).min(8)).max(1)
+    }
 }
 
 /// The largest power of two up to `n`, or 0.
