@@ -34,6 +34,8 @@ pub(super) struct Job {
     pub(super) case: Case,
     /// Whether a memory snapshot is wanted of it.
     pub(super) history: bool,
+    /// Whether it is measured what its time goes to.
+    pub(super) timed: bool,
     /// Where it saves to, where it saves.
     pub(super) save: PathBuf,
     /// The save that it goes on from.
@@ -219,7 +221,7 @@ fn lock(queue: &Mutex<VecDeque<Job>>) -> MutexGuard<'_, VecDeque<Job>> {
 
 /// Runs a case to its end. A panic is this case's failure and no other's: nothing of a case outlives it.
 fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
-    let Job { number, experiment, title, case, history, save, going_on, quiet } = job;
+    let Job { number, experiment, title, case, history, timed, save, going_on, quiet } = job;
     let micro_steps = load::micro_steps(&case.work);
     let saver = case.save.map(|_| Saver::new(save));
     let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title, quiet, saver };
@@ -228,7 +230,7 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
     let ended = catch_unwind(AssertUnwindSafe(|| {
         predicted = predict(&case.work, place.rules(), case.allocator.clone());
         heard.rows.reserve(predicted.len());
-        let outfit = Outfit { feed: case.feed.as_ref(), log: case.log, save: case.save, resume: going_on.as_deref() };
+        let outfit = Outfit { feed: case.feed.as_ref(), log: case.log, save: case.save, timed, resume: going_on.as_deref() };
         let (recorder, mut ended) = record::run(place, &case, &outfit, history, &mut heard)?;
         out_of_memory = recorder.failure().zip(heard.rows.last()).map(|(failure, row)| {
             // Of a sweep one point is not worth the time: `runner fit` looks at all.

@@ -1,4 +1,4 @@
-//! `runner plot`: a results file as a picture, or a history as a page of memory over events.
+//! `runner plot`: a results file as a picture, what a run did with its time, or a history as a page of memory over events.
 //!
 //! The page needs no network and no other file.
 
@@ -10,9 +10,10 @@ use crate::alloc::{AllocatorConfig, Dump, TRACE_HEADER};
 use crate::gpu::{CATALOGUE, DEFAULT, Gpu};
 use crate::report::files::write_whole;
 use crate::report::plot::sweep::{Limit, Limits};
+use crate::report::plot::time_page::{self, Cases};
 use crate::report::plot::{Plot, memory};
-use crate::report::read;
 use crate::report::source::stem;
+use crate::report::{read, training};
 use crate::scratch::Rules;
 use crate::train::Outfit;
 
@@ -29,6 +30,7 @@ Examples:
   runner plot results/adamw.csv                              writes results/adamw.html
   runner plot results/adamw.csv --svg -o adamw.svg           the picture alone
   runner plot results/sweep.csv --gpu rtx3090 --gpu t4       with these GPUs' memory as lines
+  runner plot results/pipeline_serial.training.csv            what the time went to: prepare and train lanes
   runner plot snapshot.pickle                                 memory over events, and how it lies at any of them
   runner plot trace.csv --allocator max_split_size_mb:32      a trace under these settings
   runner plot experiments/adamw.toml                          a run on the virtual device, every tensor by name
@@ -68,6 +70,14 @@ pub(super) struct Args {
 
 /// Draws, writes, and says where.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(cases) = times(&args.results)? {
+        if args.axis.is_some() {
+            return Err(Failure::usage("--axis is for results; what a run did with its time is drawn over time"));
+        }
+        let name = stem(&args.results);
+        let text = if args.svg { time_page::svg(&name, &cases) } else { time_page::html(&name, &cases) };
+        return write(args, &text);
+    }
     if let Some(page) = history(args)? {
         return write(args, &page);
     }
@@ -82,6 +92,26 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let plot = Plot { name: &name, results: &results, limits: Limits { all, asked }, axis: args.axis.as_deref() };
     let text = if args.svg { plot.svg() } else { plot.html() }.map_err(Failure::usage)?;
     write(args, &text)
+}
+
+/// What a run did with its time; `None` where the file is another one.
+///
+/// # Errors
+/// The run was not measured, or the file is damaged.
+fn times(path: &Path) -> Result<Option<Cases>, Failure> {
+    if path.extension().is_none_or(|e| e != "csv") {
+        return Ok(None);
+    }
+    let bytes = fs::read(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+    if !training::is_training(&bytes) {
+        return Ok(None);
+    }
+    let refuse = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
+    let cases = training::parse(&bytes).ok_or_else(|| refuse("a cell of it is not what this program writes"))?;
+    if !cases.values().flatten().any(|m| m.times.busy > 0.0) {
+        return Err(refuse("it tells no times: they are measured where the experiment has `[data]`, `[log]` or `[save]`, and something computes"));
+    }
+    Ok(Some(cases))
 }
 
 /// The page of a history; `None` where the file holds results.

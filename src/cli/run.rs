@@ -20,6 +20,7 @@ use crate::report::journal::Setting;
 use crate::report::number::thousands;
 use crate::report::progress::Progress;
 use crate::report::shard::Shard;
+use crate::report::training;
 use crate::report::words::count;
 use crate::save::{self, Snapshot};
 use crate::train;
@@ -218,6 +219,7 @@ impl Run<'_> {
                 let title = share.title(i);
                 let save = share.outputs.save(share.slots[i].number, share.of);
                 let slot = &mut share.slots[i];
+                let timed = training::is_timed(&slot.experiment);
                 if matches!(slot.state, State::Waiting(_))
                     && let State::Waiting(case) = std::mem::replace(&mut slot.state, State::Running)
                 {
@@ -228,6 +230,7 @@ impl Run<'_> {
                         title,
                         case: *case,
                         history: self.snapshot.is_some(),
+                        timed,
                         save,
                         going_on: self.going_on.clone(),
                         quiet: self.quiet,

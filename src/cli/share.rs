@@ -205,7 +205,7 @@ impl Share {
         };
         let timed = ended.iter().any(|(slot, _)| training::is_timed(&slot.experiment));
         let last = ended.last().filter(|_| timed && context.facts.device != "virtual");
-        let pace = last.and_then(|(slot, f)| pace::sentence(&f.micro_steps, &slot.experiment)).unwrap_or_default();
+        let pace = last.and_then(|(slot, f)| pace::sentence(&f.micro_steps, &slot.experiment, context.facts.device)).unwrap_or_default();
         let steps = ended.iter().map(|(slot, f)| (&*slot.labels.case, &*f.micro_steps));
         write_whole(&self.outputs.results, &results::to_csv(&reports))?;
         write_whole(&self.outputs.training, &training::to_csv(self.is_sweep, timed, steps))?;

@@ -1,6 +1,6 @@
 //! Batches: samples side by side as the bytes that a device takes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 
@@ -78,4 +78,6 @@ pub struct Batch {
     pub target: Option<Vec<u8>>,
     /// Time that workers spent on it, added up.
     pub preparing: Duration,
+    /// When the first of them began, and the last was done.
+    pub when: Option<(Instant, Instant)>,
 }

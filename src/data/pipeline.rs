@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::Batch;
 use super::error::DataError;
@@ -125,6 +125,7 @@ impl Pipeline {
                         all.extend(part);
                     }
                     batch.preparing += part.preparing;
+                    batch.when = batch.when.zip(part.when).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
                 }
             }
         }
@@ -202,7 +203,7 @@ fn prepare(shared: &Shared, job: &Piece, at: &Cell<u64>) -> Result<Batch, DataEr
     let started = Instant::now();
     let Feed { settings, input, target, .. } = &shared.feed;
     let room = |bytes: usize| Vec::with_capacity(bytes.saturating_mul(job.samples.len()));
-    let mut batch = Batch { input: room(input.bytes()), target: target.as_ref().map(|t| room(t.bytes())), preparing: Duration::ZERO };
+    let mut batch = Batch { input: room(input.bytes()), target: target.as_ref().map(|t| room(t.bytes())), ..Batch::default() };
     for &(position, number) in &job.samples {
         at.set(number);
         if shared.over.load(Ordering::Relaxed) {
@@ -223,7 +224,9 @@ fn prepare(shared: &Shared, job: &Piece, at: &Cell<u64>) -> Result<Batch, DataEr
             slot.append(array, bytes).map_err(refuse)?;
         }
     }
-    batch.preparing = started.elapsed();
+    let done = Instant::now();
+    batch.preparing = done - started;
+    batch.when = Some((started, done));
     Ok(batch)
 }
 

@@ -7,6 +7,7 @@
 mod add;
 mod blas;
 mod call_workspace;
+mod clock;
 mod context;
 mod copy;
 pub(crate) mod cuda;
@@ -14,13 +15,16 @@ mod random;
 mod reduction;
 mod sum;
 mod transfer;
+mod uploads;
 mod workspace;
 
 pub use call_workspace::CallWorkspace;
+pub use clock::Reached;
 pub use context::Exec;
 pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;
 pub use transfer::{Later, Staged};
+pub use uploads::{Needed, Uploads};
 pub use workspace::{Thread, Workspace};
 
 /// What running can end in: a value, or no memory for it.

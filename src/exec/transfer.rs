@@ -9,10 +9,10 @@ use crate::tensor::Tensor;
 
 /// Elements to be uploaded, once or again and again.
 #[derive(Debug)]
-pub struct Staged(Elements);
+pub struct Staged(pub(super) Elements);
 
 #[derive(Debug)]
-enum Elements {
+pub(super) enum Elements {
     Own(Encoded),
     Pinned(Pinned),
 }
@@ -42,14 +42,6 @@ impl Exec {
     pub fn upload(&self, bytes: &[u8], to: &Tensor) {
         self.on_host(|host| host.upload(to.operand(), bytes));
         self.on_cuda(|gpu| gpu.upload(to.operand().address, bytes));
-    }
-
-    /// The same without waiting.
-    pub fn upload_staged(&self, elements: &Staged, to: &Tensor) {
-        match &elements.0 {
-            Elements::Own(elements) => self.on_host(|host| host.upload(to.operand(), elements.bytes())),
-            Elements::Pinned(elements) => self.on_cuda(|gpu| gpu.upload_pinned(to.operand().address, elements)),
-        }
     }
 
     /// A contiguous tensor's bytes as they are stored, once all earlier work is done; zeros after a failure of the device.
@@ -97,6 +89,14 @@ impl Exec {
                 value
             }
         }
+    }
+
+    /// Whether the device has failed: what is read from it means nothing then.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let mut failed = false;
+        self.on_cuda(|gpu| failed = gpu.check().is_err());
+        failed
     }
 
     /// Waits until everything asked for is done.

@@ -10,7 +10,7 @@ pub mod timeline;
 
 pub use category::{Categories, Category};
 pub use device_memory::DeviceMemory;
-pub use micro_step::{MicroStep, StepTimes};
+pub use micro_step::{Load, MicroStep, StepTimes};
 pub use phase::Phase;
 pub use row::{At, Measured, Memory, Predicted, Status};
 pub use running::{About, Pass, Running};

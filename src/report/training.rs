@@ -4,20 +4,40 @@
 use std::collections::BTreeMap;
 
 use super::number::shortest;
-use crate::record::{MicroStep, StepTimes};
+use crate::record::{Load, MicroStep, StepTimes};
 
-/// A column: its name, its value of a micro-step, and where that is put when it is read.
-type Column = (&'static str, fn(&StepTimes) -> f64, fn(&mut StepTimes) -> &mut f64);
+/// The first columns, which every such file has.
+const ALWAYS: [&str; 5] = ["step", "micro_step", "loss", "skipped", "seconds"];
 
-/// The columns of a pipeline, in seconds: what each micro-step's time went to.
-const TIMES: [Column; 6] = [
-    ("waiting", |t| t.waiting, |t| &mut t.waiting),
-    ("preparing", |t| t.preparing, |t| &mut t.preparing),
-    ("copying", |t| t.copying, |t| &mut t.copying),
-    ("busy", |t| t.busy, |t| &mut t.busy),
-    ("logging", |t| t.logging, |t| &mut t.logging),
-    ("saving", |t| t.saving, |t| &mut t.saving),
+/// A column of a measured run: its name, and its cell for a micro-step. An empty cell is a figure that nobody gave.
+type Column = (&'static str, fn(&MicroStep) -> String);
+
+/// What each micro-step's time went to, in seconds; points in time, in seconds since the loop began; what the machine showed: per cent, bytes,
+/// watts, per cent of a core.
+const TIMED: [Column; 14] = [
+    ("waiting", |m| seconds(m.times.waiting)),
+    ("preparing", |m| seconds(m.times.preparing)),
+    ("copying", |m| seconds(m.times.copying)),
+    ("busy", |m| seconds(m.times.busy)),
+    ("logging", |m| seconds(m.times.logging)),
+    ("saving", |m| seconds(m.times.saving)),
+    ("began", |m| seconds(m.times.began)),
+    ("computing_from", |m| seconds(m.times.computing_from)),
+    ("prepared_from", |m| m.times.prepared.map(|(from, _)| seconds(from)).unwrap_or_default()),
+    ("prepared_to", |m| m.times.prepared.map(|(_, to)| seconds(to)).unwrap_or_default()),
+    ("utilisation", |m| per_cent(m.load.utilisation)),
+    ("memory", |m| m.load.memory.map(|bytes| bytes.to_string()).unwrap_or_default()),
+    ("power", |m| m.load.power.map(|watts| format!("{watts:.1}")).unwrap_or_default()),
+    ("cpu", |m| per_cent(m.load.cpu)),
 ];
+
+fn seconds(time: f64) -> String {
+    format!("{time:.6}")
+}
+
+fn per_cent(share: Option<f64>) -> String {
+    share.map(|share| format!("{:.0}", 100.0 * share)).unwrap_or_default()
+}
 
 /// Whether an experiment, all defaults written out, has a pipeline whose times are told.
 #[must_use]
@@ -29,31 +49,23 @@ pub fn is_timed(experiment: &toml::Table) -> bool {
 /// what the time went to, for experiments with `[data]`, `[log]` or `[save]`.
 #[must_use]
 pub fn to_csv<'a>(sweep: bool, timed: bool, cases: impl Iterator<Item = (&'a str, &'a [MicroStep])>) -> Vec<u8> {
-    let named = |case: &str, cells: [String; 5], times: [String; TIMES.len()]| -> Vec<String> {
-        let times = times.into_iter().filter(|_| timed);
+    let timed = if timed { &TIMED[..] } else { &[] };
+    let named = |case: &str, cells: [String; 5], times: Vec<String>| -> Vec<String> {
         sweep.then(|| case.to_string()).into_iter().chain(cells).chain(times).collect()
     };
-    let header =
-        named("case", ["step", "micro_step", "loss", "skipped", "seconds"].map(String::from), TIMES.map(|(name, ..)| name.to_owned()));
+    let header = named("case", ALWAYS.map(String::from), timed.iter().map(|(name, _)| (*name).to_owned()).collect());
     let rows = cases.flat_map(|(case, steps)| {
         steps.iter().map(move |m| {
-            named(
-                case,
-                [
-                    m.step.to_string(),
-                    m.micro_step.to_string(),
-                    m.loss.map(shortest).unwrap_or_default(),
-                    m.skipped.to_string(),
-                    format!("{:.6}", m.seconds),
-                ],
-                TIMES.map(|(_, time, _)| format!("{:.6}", time(&m.times))),
-            )
+            let loss = m.loss.map(shortest).unwrap_or_default();
+            let cells = [m.step.to_string(), m.micro_step.to_string(), loss, m.skipped.to_string(), seconds(m.seconds)];
+            named(case, cells, timed.iter().map(|(_, cell)| cell(m)).collect())
         })
     });
     super::files::csv_text(std::iter::once(header).chain(rows))
 }
 
-/// Reads such a file back: each case's micro-steps, under an empty name where the file has no column for it. `None` for any other file.
+/// Reads such a file back: each case's micro-steps, under an empty name where the file has no column for it. What is measured of time
+/// is 0 where the file does not tell. `None` for any other file.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Vec<MicroStep>>> {
     let mut cases: BTreeMap<String, Vec<MicroStep>> = BTreeMap::new();
@@ -61,24 +73,46 @@ pub fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Vec<MicroStep>>> {
     for row in reader.deserialize::<BTreeMap<String, String>>() {
         let row = row.ok()?;
         let cell = |name: &str| row.get(name).map(String::as_str);
+        let figure = |name: &str| cell(name).and_then(|text| text.parse::<f64>().ok()).filter(|value| value.is_finite());
+        let time = |name: &str| figure(name).unwrap_or(0.0);
+        let share = |name: &str| figure(name).map(|per_cent| per_cent / 100.0);
         let loss = match cell("loss")? {
             "" => None,
             text => Some(text.parse().ok()?),
         };
-        let mut times = StepTimes::default();
-        for (name, _, place) in TIMES {
-            if let Some(text) = cell(name) {
-                *place(&mut times) = text.parse().ok()?;
-            }
-        }
         cases.entry(cell("case").unwrap_or_default().to_string()).or_default().push(MicroStep {
             step: cell("step")?.parse().ok()?,
             micro_step: cell("micro_step")?.parse().ok()?,
             loss,
             skipped: cell("skipped")?.parse().ok()?,
             seconds: cell("seconds")?.parse().ok()?,
-            times,
+            times: StepTimes {
+                waiting: time("waiting"),
+                preparing: time("preparing"),
+                copying: time("copying"),
+                busy: time("busy"),
+                logging: time("logging"),
+                saving: time("saving"),
+                began: time("began"),
+                computing_from: time("computing_from"),
+                prepared: figure("prepared_from").zip(figure("prepared_to")),
+            },
+            load: Load {
+                utilisation: share("utilisation"),
+                memory: cell("memory").and_then(|bytes| bytes.parse().ok()),
+                power: figure("power"),
+                cpu: share("cpu"),
+            },
         });
     }
     Some(cases)
+}
+
+/// Whether these are the first bytes of such a file, and not of another.
+#[must_use]
+pub fn is_training(bytes: &[u8]) -> bool {
+    let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
+    let columns: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&b| b == b',').collect();
+    let columns = columns.strip_prefix(&[&b"case"[..]]).unwrap_or(&columns);
+    columns.len() >= ALWAYS.len() && columns.iter().zip(ALWAYS).all(|(column, name)| *column == name.as_bytes())
 }

@@ -4,6 +4,7 @@
 //! to an [`Observer`] as they occur.
 
 mod batches;
+mod clock;
 mod data;
 mod interpreter;
 mod observer;

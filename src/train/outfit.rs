@@ -13,6 +13,8 @@ pub struct Outfit<'a> {
     pub log: Option<u64>,
     /// The state is saved every so many steps.
     pub save: Option<u64>,
+    /// Whether it is measured what the time of each micro-step goes to.
+    pub timed: bool,
     /// What the run goes on from, after the steps that the plan says are done.
     pub resume: Option<&'a Snapshot>,
 }
@@ -26,6 +28,9 @@ pub enum Stop {
     /// A batch could not be had.
     #[error("{0}")]
     Data(#[from] DataError),
+    /// The device has failed; it tells how itself.
+    #[error("the device has failed")]
+    Device,
     /// The state could not be saved.
     #[error("{0}")]
     Save(#[from] SaveError),

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::batches::{Batches, timed};
+use super::batches::{Batches, Made, timed};
+use super::clock::Clock;
 use super::data;
 use super::interpreter::{Model, Place, Variables, Which, run};
 use super::observer::Observer;
@@ -11,13 +12,13 @@ use super::outfit::{Outfit, Stop};
 use super::scaler::Scaler;
 use super::state;
 use crate::autograd::{Halt, Parameter, Tape, Variable, backward};
-use crate::exec::{Exec, Later, Result, Stream};
+use crate::exec::{Exec, Later, Needed, Reached, Result, Stream};
 use crate::measure;
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::model::{KeepLoss, Plan, Program, StateKind, ValueId};
 use crate::ops::add::rule::Add;
 use crate::optim::kernel::{Stepper, Trained};
-use crate::record::{About, At, Category, MicroStep, Phase, Running, StepTimes};
+use crate::record::{About, At, Category, Load, MicroStep, Phase, Running, StepTimes};
 use crate::save::Snapshot;
 use crate::tensor::Tensor;
 
@@ -76,11 +77,19 @@ struct Names {
     input: Option<Tensor>,
     target: Option<Tensor>,
     /// The next batch, where it is copied ahead.
-    ahead: Option<(Tensor, Option<Tensor>)>,
+    ahead: Option<Ahead>,
     output: Option<Variable>,
     loss: Option<Variable>,
     total: Option<Variable>,
     losses: Vec<Variable>,
+}
+
+/// A batch that is copied while the one before is computed.
+struct Ahead {
+    input: Tensor,
+    target: Option<Tensor>,
+    /// How it came about, once it is on its way.
+    made: Made,
 }
 
 fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result::Result<(), Stop> {
@@ -101,11 +110,12 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
     let mut scaler = settings.has_scaler().then(Scaler::default);
     let tape = Tape::new(!settings.no_grad);
     let mut names = Names::default();
-    let mut batches = Batches::new(plan, exec, outfit, settings.done * settings.accumulation_steps)?;
     exec.generator().set_state(Stream { seed: settings.seed, number: 0 });
     if let Some(snapshot) = outfit.resume {
         state::put_back(exec, plan, snapshot, stepper.as_deref_mut(), scaler.as_mut());
     }
+    let mut clock = Clock::start(exec, outfit.timed);
+    let mut batches = Batches::new(plan, exec, outfit, settings.done * settings.accumulation_steps, clock.began)?;
     let mut untold = Vec::new();
     for step in settings.done + 1..=settings.steps {
         let due = |every: Option<u64>| every.is_some_and(|n| step % n == 0);
@@ -113,11 +123,11 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
         for micro_step in 1..=settings.accumulation_steps {
             let last = micro_step == settings.accumulation_steps;
             let started = Instant::now();
-            cx.times = StepTimes::default();
+            cx.times = StepTimes { began: (started - clock.began).as_secs_f64(), ..StepTimes::default() };
             cx.at = At { step, micro_step, phase: Phase::Input };
             let number = (step - 1) * settings.accumulation_steps + micro_step - 1;
             input(plan, cx, &mut batches, number, &mut names)?;
-            let batch_there = Instant::now();
+            let batch_there = clock.reached(exec);
             forward(&model, cx, &tape, program, &mut names)?;
             keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
             let loss = names.loss.as_ref().map(|loss| exec.item_later(loss.tensor()));
@@ -141,11 +151,11 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
                 exec.memory().empty_cache();
                 cx.row();
             }
-            cx.times.busy = batch_there.elapsed().as_secs_f64();
-            input_ahead(plan, cx, &mut batches, number + 1, &names)?;
+            let updated = clock.reached(exec);
+            input_ahead(plan, cx, &mut batches, number + 1, &mut names)?;
             // Without a log every loss is told at once. With one, nobody waits for those between.
             if outfit.log.is_none() {
-                timed(&mut cx.times.busy, || exec.wait());
+                exec.wait();
             } else if last && due(outfit.log) {
                 let observer = &mut *cx.observer;
                 timed(&mut cx.times.logging, || {
@@ -155,12 +165,21 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
             }
             if last && exec.computes() && due(outfit.save) {
                 let observer = &mut *cx.observer;
-                timed(&mut cx.times.saving, || observer.save(state::take(exec, &model, step, stepper.as_deref(), scaler.as_ref())))?;
+                timed(&mut cx.times.saving, || {
+                    let snapshot = state::take(exec, &model, step, stepper.as_deref(), scaler.as_ref());
+                    // What a device that failed gives must not take the place of the save before.
+                    if exec.has_failed() { Err(Stop::Device) } else { observer.save(snapshot).map_err(Stop::from) }
+                })?;
             }
-            untold.push(Untold { step, micro_step, loss, found_inf, seconds: started.elapsed().as_secs_f64(), times: cx.times });
+            let (times, load) = (cx.times, clock.load());
+            let seconds = started.elapsed().as_secs_f64();
+            untold.push(Untold { step, micro_step, loss, found_inf, seconds, times, computing: batch_there.zip(updated), load });
             if outfit.log.is_none() || due(outfit.log) || untold.len() >= MOST_UNTOLD || step == settings.steps {
                 exec.wait();
-                untold.drain(..).for_each(|u| cx.observer.micro_step(&u.told(exec)));
+                if exec.has_failed() {
+                    return Err(Stop::Device);
+                }
+                untold.drain(..).for_each(|u| cx.observer.micro_step(&u.told(exec, &mut clock)));
             }
         }
     }
@@ -179,15 +198,22 @@ struct Untold {
     found_inf: Option<Later>,
     seconds: f64,
     times: StepTimes,
+    /// Where the device begins and ends to compute it, where that is measured.
+    computing: Option<(Reached, Reached)>,
+    load: Load,
 }
 
 impl Untold {
     /// The micro-step, once the device was waited for.
-    fn told(self, exec: &Exec) -> MicroStep {
-        let Self { step, micro_step, seconds, times, .. } = self;
+    fn told(self, exec: &Exec, clock: &mut Clock) -> MicroStep {
+        let Self { step, micro_step, seconds, mut times, load, .. } = self;
+        if let Some((from, to)) = self.computing {
+            times.computing_from = clock.seconds_at(exec, from);
+            times.busy = exec.seconds_between(from, to);
+        }
         let loss = self.loss.and_then(|loss| exec.value(loss));
         let skipped = self.found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);
-        MicroStep { step, micro_step, loss, skipped, seconds, times }
+        MicroStep { step, micro_step, loss, skipped, seconds, times, load }
     }
 }
 
@@ -229,17 +255,20 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec, resume: Option<&Snapshot>) -> Result<
 /// `input, target = …`: copies of the batch, or what was copied ahead; then room for the next batch, where that is copied ahead.
 fn input(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, names: &mut Names) -> std::result::Result<(), Stop> {
     cx.exec.memory().begin(Running::outside(COPY));
-    if let Some((input, target)) = names.ahead.take() {
+    if let Some(Ahead { input, target, made }) = names.ahead.take() {
         names.input = Some(input);
         if target.is_some() {
             names.target = target;
         }
+        (cx.times.preparing, cx.times.prepared) = (made.preparing, made.prepared);
+        batches.arrive();
     } else {
         let (program, index) = program_of(plan, number);
         let input = room(cx.exec, program, program.input)?;
         names.input = Some(input.clone());
         let target = program.target.map(|id| room(cx.exec, program, id)).transpose()?;
-        batches.fill(cx.exec, (index, number), (&input, target.as_ref()), &mut cx.times)?;
+        let made = batches.fill(cx.exec, (index, number), (&input, target.as_ref()), Needed::Now, &mut cx.times)?;
+        (cx.times.preparing, cx.times.prepared) = (made.preparing, made.prepared);
         if target.is_some() {
             names.target = target;
         }
@@ -247,17 +276,19 @@ fn input(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, 
     if plan.settings.device_prefetch && number + 1 < plan.settings.steps * plan.settings.accumulation_steps {
         let (program, _) = program_of(plan, number + 1);
         let input = room(cx.exec, program, program.input)?;
-        names.ahead = Some((input, program.target.map(|id| room(cx.exec, program, id)).transpose()?));
+        let target = program.target.map(|id| room(cx.exec, program, id)).transpose()?;
+        batches.room_is_taken();
+        names.ahead = Some(Ahead { input, target, made: Made::default() });
     }
     cx.row();
     Ok(())
 }
 
 /// The next batch comes to the device beside what the step still computes.
-fn input_ahead(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, names: &Names) -> std::result::Result<(), Stop> {
-    let Some((input, target)) = &names.ahead else { return Ok(()) };
+fn input_ahead(plan: &Plan, cx: &mut Run<'_>, batches: &mut Batches<'_>, number: u64, names: &mut Names) -> std::result::Result<(), Stop> {
+    let Some(Ahead { input, target, made }) = &mut names.ahead else { return Ok(()) };
     let (_, index) = program_of(plan, number);
-    batches.fill(cx.exec, (index, number), (input, target.as_ref()), &mut cx.times)?;
+    *made = batches.fill(cx.exec, (index, number), (input, target.as_ref()), Needed::Later, &mut cx.times)?;
     Ok(())
 }
 

@@ -20,8 +20,8 @@ optimizer = { adamw = { implementation = "fused" } }
 amp = "f16"
 "#;
 
-/// The folder of the libraries, built once; `None` where there is no compiler.
-fn libraries() -> Option<&'static Path> {
+/// The folder of the libraries, built once; `None` where there is no compiler. NVML is in a folder beside it, called `nvml`.
+pub(crate) fn libraries() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT
         .get_or_init(|| {
@@ -38,6 +38,11 @@ fn libraries() -> Option<&'static Path> {
                 }
                 Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr)),
             }
+            std::fs::create_dir_all(folder.join("nvml")).unwrap();
+            let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+            command.current_dir(repository()).args(["--edition", "2024", "--crate-type", "cdylib", "--cfg", "feature=\"nvml\""]);
+            let built = command.arg("tests/fixtures/fake_cuda.rs").arg("-o").arg(folder.join("nvml/libnvidia-ml.so.1")).output().unwrap();
+            assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
             for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublas.so.13", "libcublasLt.so.13"] {
                 std::fs::copy(&first, folder.join(name)).unwrap();
             }
@@ -55,7 +60,7 @@ fn on_cuda(s: &Sandbox, settings: &str) -> Option<crate::support::Outcome> {
     Some(s.shell(&run))
 }
 
-const NOTHING_HELD: &str = "0 segments, 0 pinned, 0 modules\n";
+const NOTHING_HELD: &str = "0 segments, 0 pinned, 0 modules, 0 streams, 0 events\n";
 
 #[test]
 fn a_gpu_gives_the_bytes_that_virtual_foresees_and_gets_everything_back() {

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use cudarc::driver::sys;
-
-use super::bindings::{self, cublaslt::cublasLtMatmulAlgo_t as Algorithm};
+use super::bindings::cublaslt::cublasLtMatmulAlgo_t as Algorithm;
 use super::cache;
-use super::error::{CudaError, driver};
+use super::error::CudaError;
+use super::event::{COMPUTING, Event};
 use super::library::Library;
 use crate::gpu::Gpu;
 
@@ -75,42 +74,22 @@ fn parse(text: &str) -> BTreeMap<String, Algorithm> {
 }
 
 /// Two events on the GPU's clock.
-pub(super) struct Timer([sys::CUevent; 2]);
+pub(super) struct Timer {
+    start: Event,
+    end: Event,
+}
 
 impl Timer {
     pub(super) fn new() -> Result<Self, CudaError> {
-        let mut timer = Self([std::ptr::null_mut(); 2]);
-        for event in &mut timer.0 {
-            // SAFETY: `event` takes the handle.
-            driver("cuEventCreate", unsafe { sys::cuEventCreate(event, 0) })?;
-        }
-        Ok(timer)
+        Ok(Self { start: Event::timed()?, end: Event::timed()? })
     }
 
     /// How long the GPU works on what `work` asks for.
     pub(super) fn milliseconds(&self, work: impl FnOnce() -> Result<(), CudaError>) -> Result<f32, CudaError> {
-        let [start, end] = self.0;
-        let record = |event| {
-            // SAFETY: the event lives.
-            driver("cuEventRecord", unsafe { sys::cuEventRecord(event, std::ptr::null_mut()) })
-        };
-        record(start)?;
+        self.start.record(COMPUTING)?;
         work()?;
-        record(end)?;
-        // SAFETY: the event lives and was recorded.
-        driver("cuEventSynchronize", unsafe { sys::cuEventSynchronize(end) })?;
-        let mut time = 0.0;
-        // SAFETY: both were recorded and have come to pass; `time` takes the number.
-        driver("cuEventElapsedTime", unsafe { bindings::driver::cuEventElapsedTime(&raw mut time, start, end) })?;
-        Ok(time)
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        for event in self.0.into_iter().filter(|e| !e.is_null()) {
-            // SAFETY: created in `new`, used no more. An answer has nobody to go to.
-            let _ = unsafe { sys::cuEventDestroy_v2(event) };
-        }
+        self.end.record(COMPUTING)?;
+        self.end.wait()?;
+        self.end.milliseconds_since(&self.start)
     }
 }

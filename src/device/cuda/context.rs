@@ -1,4 +1,5 @@
-//! One GPU in use: its primary context, everything made in it, and copies to and from it. All work goes to the default stream, in order.
+//! One GPU in use: its primary context, everything made in it, and copies to and from it. All work goes to the default stream, in order, but for batches that
+//! are copied ahead.
 //!
 //! Work on a GPU answers late. A failure is therefore kept, the first one, and everything after it does nothing; [`Cuda::check`] tells.
 //! Whoever reads values or ends a phase asks it, so that no number that a failed GPU gave is ever written down.
@@ -11,11 +12,12 @@ use cudarc::driver::sys;
 use super::blas::Blas;
 use super::dnn::Dnn;
 use super::error::{CudaError, driver};
+use super::event::Marks;
 use super::facts::{Facts, facts};
 use super::library::{Library, require};
 use super::matmul::Lt;
 use super::module::Modules;
-use super::nvml;
+use super::nvml::{self, Gauge};
 use super::pinned::Readback;
 use super::segments::Segments;
 
@@ -28,6 +30,7 @@ pub struct Cuda {
     pub(super) dnn: Dnn,
     pub(super) lt: Lt,
     pub(super) readback: Readback,
+    pub(super) marks: Marks,
     failure: OnceCell<CudaError>,
     /// Nothing is done: only what would be launched is noted. There is no context.
     pub(super) rehearses: bool,
@@ -85,6 +88,7 @@ impl Cuda {
             dnn: Dnn::default(),
             lt: Lt::default(),
             readback: Readback::default(),
+            marks: Marks::default(),
             failure: OnceCell::new(),
             rehearses,
             start,
@@ -198,6 +202,12 @@ impl Cuda {
         Ok(value)
     }
 
+    /// What tells how busy this GPU is, from any thread; `None` where NVML is missing or does not know the GPU.
+    #[must_use]
+    pub fn gauge(&self) -> Option<Gauge> {
+        Gauge::of(&self.facts.bus)
+    }
+
     /// What the GPU holds now.
     ///
     /// # Errors
@@ -214,6 +224,7 @@ impl Drop for Cuda {
             return;
         }
         self.readback.close();
+        self.marks.close();
         self.dnn.close();
         self.blas.close();
         self.lt.close();

@@ -1,4 +1,4 @@
-//! NVML, NVIDIA's management library: what the whole GPU and this process hold, as `nvidia-smi` counts it. It needs no context, so it can
+//! NVML, NVIDIA's management library: what the whole GPU and this process hold, and how busy it is, as `nvidia-smi` tells. It needs no context, so it can
 //! answer before there is one. Where it is missing, or refuses (as in some containers), there is simply no figure.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -36,16 +36,28 @@ struct Process {
     compute_instance: c_uint,
 }
 
+/// `nvmlUtilization_t`, in per cent.
+#[repr(C)]
+#[derive(Default)]
+struct Utilisation {
+    gpu: c_uint,
+    memory: c_uint,
+}
+
 type Init = unsafe extern "C" fn() -> Status;
 type ByBus = unsafe extern "C" fn(*const c_char, *mut Device) -> Status;
 type MemoryInfo = unsafe extern "C" fn(Device, *mut Memory) -> Status;
 type Processes = unsafe extern "C" fn(Device, *mut c_uint, *mut Process) -> Status;
+type UtilisationRates = unsafe extern "C" fn(Device, *mut Utilisation) -> Status;
+type PowerUsage = unsafe extern "C" fn(Device, *mut c_uint) -> Status;
 type DriverVersion = unsafe extern "C" fn(*mut c_char, c_uint) -> Status;
 
 struct Nvml {
     by_bus: ByBus,
     memory: MemoryInfo,
     processes: Processes,
+    utilisation: UtilisationRates,
+    power: PowerUsage,
     driver_version: DriverVersion,
 }
 
@@ -65,6 +77,8 @@ fn load() -> Option<Nvml> {
             by_bus: *library.get(b"nvmlDeviceGetHandleByPciBusId_v2").ok()?,
             memory: *library.get(b"nvmlDeviceGetMemoryInfo_v2").ok()?,
             processes: *library.get(b"nvmlDeviceGetComputeRunningProcesses_v3").ok()?,
+            utilisation: *library.get(b"nvmlDeviceGetUtilizationRates").ok()?,
+            power: *library.get(b"nvmlDeviceGetPowerUsage").ok()?,
             driver_version: *library.get(b"nvmlSystemGetDriverVersion").ok()?,
         };
         (init() == SUCCESS).then_some(nvml)
@@ -82,9 +96,55 @@ pub(super) fn driver_version() -> Option<String> {
 /// Bytes that all processes together hold on the GPU at this PCI address.
 pub(super) fn device_used(bus: &std::ffi::CStr) -> Option<u64> {
     let nvml = nvml()?;
+    used(nvml, handle(nvml, bus)?)
+}
+
+fn used(nvml: &Nvml, device: Device) -> Option<u64> {
     let mut memory = Memory { version: MEMORY_VERSION_2, ..Memory::default() };
     // SAFETY: `memory` is the struct that its version names.
-    (unsafe { (nvml.memory)(handle(nvml, bus)?, &raw mut memory) } == SUCCESS).then_some(memory.used)
+    (unsafe { (nvml.memory)(device, &raw mut memory) } == SUCCESS).then_some(memory.used)
+}
+
+/// What a GPU shows at a moment; each figure where NVML gives it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Reading {
+    /// The share of the time in which a kernel ran, from 0 to 1, over NVML's own last while (a sixth of a second to a second).
+    pub utilisation: Option<f64>,
+    /// Bytes that all processes together hold.
+    pub memory: Option<u64>,
+    /// In watts.
+    pub power: Option<f64>,
+}
+
+/// What tells how busy a GPU is, from any thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Gauge {
+    device: Device,
+}
+
+// SAFETY: the handle is NVML's number for a GPU, good in the whole process until it ends, and NVML may be called from any thread.
+unsafe impl Send for Gauge {}
+
+impl Gauge {
+    pub(super) fn of(bus: &std::ffi::CStr) -> Option<Self> {
+        handle(nvml()?, bus).map(|device| Self { device })
+    }
+
+    /// What it shows now.
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        let Some(nvml) = nvml() else { return Reading::default() };
+        let (mut rates, mut milliwatts) = (Utilisation::default(), 0);
+        // SAFETY: `rates` is NVML's struct, which it fills.
+        let utilisation = unsafe { (nvml.utilisation)(self.device, &raw mut rates) } == SUCCESS;
+        // SAFETY: `milliwatts` takes the number.
+        let power = unsafe { (nvml.power)(self.device, &raw mut milliwatts) } == SUCCESS;
+        Reading {
+            utilisation: utilisation.then(|| f64::from(rates.gpu) / 100.0),
+            memory: used(nvml, self.device),
+            power: power.then(|| f64::from(milliwatts) / 1e3),
+        }
+    }
 }
 
 /// Bytes that this process holds on the GPU at this PCI address.

@@ -7,6 +7,8 @@ use cudarc::driver::sys;
 
 use super::context::Cuda;
 use super::error::{CudaError, driver};
+use super::event::COMPUTING;
+use super::stream::CopyStream;
 
 /// Bytes that can be uploaded without waiting.
 #[derive(Debug)]
@@ -17,19 +19,44 @@ pub struct Pinned {
 
 /// Page-locked memory; null where there was none to be had, or nothing to hold.
 #[derive(Debug)]
-struct Memory {
+pub(super) struct Memory {
     start: *mut u8,
     bytes: usize,
 }
 
 impl Memory {
-    fn new(bytes: usize) -> Result<Self, CudaError> {
+    pub(super) fn new(bytes: usize) -> Result<Self, CudaError> {
         let mut start = std::ptr::null_mut();
         if bytes > 0 {
             // SAFETY: `start` takes the address.
             driver("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, 0) })?;
         }
         Ok(Self { start: start.cast(), bytes })
+    }
+
+    /// How many bytes it holds.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Overwrites it from byte `at` on. Nothing copies to or from there meanwhile.
+    pub(super) fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.bytes && bytes.len() <= self.bytes - at, "what is written lies within the memory");
+        if !bytes.is_empty() {
+            // SAFETY: the place is within this memory, which is nobody else's, and the caller has waited for the GPU.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
+        }
+    }
+
+    /// Begins to copy `bytes` from byte `at` on to the GPU. Whoever owns the memory waits for that before it is written or given back.
+    pub(super) fn upload(&self, at: usize, bytes: usize, to: u64, stream: sys::CUstream) -> Result<(), CudaError> {
+        assert!(at <= self.bytes && bytes <= self.bytes - at, "what is copied lies within the memory");
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the host's side is within this memory, which lives until its owner has waited; the device's side is a live block of at least
+        // that size, as in `Cuda::upload`.
+        driver("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.start.add(at).cast(), bytes, stream) })
     }
 }
 
@@ -45,10 +72,9 @@ impl Drop for Memory {
 impl Pinned {
     /// A copy of `bytes`.
     pub(super) fn new(cuda: &Rc<Cuda>, bytes: &[u8]) -> Self {
-        let memory = cuda.attempt(|| Memory::new(bytes.len())).unwrap_or(Memory { start: std::ptr::null_mut(), bytes: 0 });
-        if !memory.start.is_null() {
-            // SAFETY: both are `bytes.len()` long, and the new memory is nobody else's.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.start, bytes.len()) };
+        let mut memory = cuda.attempt(|| Memory::new(bytes.len())).unwrap_or(Memory { start: std::ptr::null_mut(), bytes: 0 });
+        if memory.bytes > 0 {
+            memory.write(0, bytes);
         }
         Self { cuda: Rc::clone(cuda), memory }
     }
@@ -85,15 +111,9 @@ impl Readback {
 }
 
 impl Cuda {
-    /// Copies to the GPU in the background.
-    pub fn upload_pinned(&self, to: u64, from: &Pinned) {
-        let Memory { start, bytes } = from.memory;
-        if !start.is_null() {
-            // SAFETY: `from` holds that many bytes until it has waited for the GPU; the device's side is a live block, as in `upload`.
-            self.attempt(|| {
-                driver("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, start.cast(), bytes, std::ptr::null_mut()) })
-            });
-        }
+    /// Copies to the GPU in the background: on the stream that computes, or beside it.
+    pub fn upload_pinned(&self, to: u64, from: &Pinned, beside: Option<&CopyStream>) {
+        self.attempt(|| from.memory.upload(0, from.memory.bytes, to, beside.map_or(COMPUTING, CopyStream::raw)));
     }
 
     /// Begins to read `bytes`, at most 8, as they will be once all work asked for so far is done. At most 512 may be on their way.

@@ -84,16 +84,7 @@ impl Plot<'_> {
             Content::Phases(case) => page.run(self, case, &content),
             Content::Sweep { outcomes, curves } => page.sweep(self, outcomes, curves.as_ref(), &content),
         }
-        let name = escape(self.name);
-        Ok(format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-             <title>{name}: memory</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{name}</h1>\n{}</main>\n\
-             <div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-            palette::style(),
-            page.body
-        ))
+        Ok(document(self.name, "memory", &page))
     }
 
     fn content<'a>(&self, outcomes: &'a [Outcome<'a>]) -> Result<Content<'a>, Unknown> {
@@ -111,15 +102,30 @@ impl Plot<'_> {
     }
 }
 
+/// The whole file of a page about that, `memory` say, of something called `name`.
+pub(super) fn document(name: &str, about: &str, page: &Page) -> String {
+    let name = escape(name);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{name}: {about}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{name}</h1>\n{}</main>\n\
+         <div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        palette::style(),
+        page.body
+    )
+}
+
+/// What is between a page's head and its foot, as it grows.
 #[derive(Default)]
-struct Page {
-    body: String,
+pub(super) struct Page {
+    pub(super) body: String,
     pictures: usize,
 }
 
 impl Page {
     /// A picture in both widths, of which the style sheet shows one.
-    fn figure(&mut self, draw: impl Fn(Width) -> Chart) {
+    pub(super) fn figure(&mut self, draw: impl Fn(Width) -> Chart) {
         self.body.push_str("<figure>\n");
         for (width, class) in [(Width::Wide, "chart wide"), (Width::Narrow, "chart narrow")] {
             self.pictures += 1;
@@ -170,7 +176,8 @@ impl Page {
         }
     }
 
-    fn lead(&mut self, about: &str, sentences: &[String]) {
+    /// What it is about, and what there is to say: sentences without their capitals and stops.
+    pub(super) fn lead(&mut self, about: &str, sentences: &[String]) {
         let _ = writeln!(self.body, "<p class=\"quiet\">{}</p>", escape(about));
         let sentences = sentences.iter().filter(|s| !s.is_empty()).map(|s| {
             let mut letters = s.chars();
@@ -204,7 +211,9 @@ impl Page {
         self.body.push_str("</ul>\n");
     }
 
-    fn table(&mut self, summary: &str, head: &[&str], lines: impl Iterator<Item = Vec<String>>, left_out: usize) {
+    /// The first of `all` lines, as many as a table takes.
+    pub(super) fn table(&mut self, summary: &str, head: &[&str], lines: impl Iterator<Item = Vec<String>>, all: usize) {
+        let left_out = all.saturating_sub(LINES);
         let _ = writeln!(
             self.body,
             "<details class=\"numbers\"><summary>{}</summary>\n<div class=\"scroll\"><table>\n<thead><tr>",
@@ -242,7 +251,7 @@ impl Page {
             cells.extend(held.iter().map(|&c| row.categories.map_or_else(String::new, |all| thousands(u128::from(all[c])))));
             cells
         });
-        self.table("Every row, in bytes", &head, lines, case.rows.len().saturating_sub(LINES));
+        self.table("Every row, in bytes", &head, lines, case.rows.len());
     }
 
     fn cases_table(&mut self, outcomes: &[Outcome<'_>]) {
@@ -264,7 +273,7 @@ impl Page {
             let bytes = |b: u64| thousands(u128::from(b));
             vec![o.case.label.clone(), bytes(o.main.peak), at, mostly, bytes(o.main.reserved), off.unwrap_or_default()]
         });
-        self.table("Every case, in bytes", &head, lines, outcomes.len().saturating_sub(LINES));
+        self.table("Every case, in bytes", &head, lines, outcomes.len());
     }
 }
 
