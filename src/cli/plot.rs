@@ -109,7 +109,9 @@ fn times(path: &Path) -> Result<Option<Cases>, Failure> {
     let refuse = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     let cases = training::parse(&bytes).ok_or_else(|| refuse("a cell of it is not what this program writes"))?;
     if !cases.values().flatten().any(|m| m.times.busy > 0.0) {
-        return Err(refuse("it tells no times: they are measured where the experiment has `[data]`, `[log]` or `[save]`, and something computes"));
+        return Err(refuse(
+            "it tells no times: they are measured where the experiment has `[data]`, `[log]` or `[save]`, and something computes",
+        ));
     }
     Ok(Some(cases))
 }

@@ -144,3 +144,89 @@ fn mistakes_end_in_two_and_write_nothing() {
     assert_eq!(s.list("."), ["empty.csv", "foreign.csv", "mlp_adam.csv"]);
     s.run(&["plot", "mlp_adam.csv", "-o", "no/such/folder.html"]).exits(1).complains(&["cannot write no/such/folder.html"]);
 }
+
+/// A measured run of `cases` cases: batches that take 3 ms to prepare, two at a time, steps of 2 ms, a device busy for half of it.
+fn measured(cases: &[&str], figures: bool) -> Vec<u8> {
+    use runner::record::{Load, MicroStep, StepTimes};
+    let steps: Vec<MicroStep> = (0..60)
+        .map(|i| {
+            let began = 0.01 + 0.002 * f64::from(i);
+            let prepared = Some((began - 0.004 + 0.0005 * f64::from(i % 2), began - 0.001 + 0.0005 * f64::from(i % 2)));
+            let times = StepTimes {
+                waiting: 0.0004,
+                preparing: 0.003,
+                copying: 0.0001,
+                busy: 0.001,
+                logging: 0.0003,
+                began,
+                computing_from: began + 0.0005,
+                prepared,
+                ..StepTimes::default()
+            };
+            let load = Load { utilisation: Some(0.45), memory: Some(3 << 30), power: Some(201.5), cpu: Some(1.25) };
+            let load = if figures { load } else { Load::default() };
+            MicroStep { step: u64::from(i as u32) + 1, micro_step: 1, loss: Some(0.5), skipped: false, seconds: 0.002, times, load }
+        })
+        .collect();
+    runner::report::training::to_csv(cases.len() > 1, true, cases.iter().map(|case| (*case, &steps[..])))
+}
+
+#[test]
+fn what_a_run_did_with_its_time_is_drawn_as_lanes() {
+    let s = Sandbox::new();
+    s.write_bytes("a.training.csv", &measured(&[""], true));
+    let out = s.run(&["plot", "a.training.csv"]).exits(0);
+    assert_eq!((&*out.stdout, &*out.stderr), ("a.training.html\n", ""));
+    let page = s.read("a.training.html");
+    let found = elements(&page, &["meta"]);
+    assert_eq!((found["svg"], found["script"]), (2, 1));
+    assert!(page.contains("default-src 'none'") && page.contains("prefers-color-scheme:dark"));
+    for outside in ["src=", "href=", "url(", "@import", "fetch(", "https:", "<link", "<iframe"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for said in [
+        "Device busy 50\u{a0}% of the time",
+        "20 % waiting for batches, 5 % copying them, 15 % reading and telling losses",
+        "500 micro-steps a second",
+        "step 30\nwhole: 2 ms\ndevice busy: 1 ms\nwaiting: 0.4 ms\npreparing, all workers: 3 ms",
+        "NVML&#39;s utilisation: 45 %",
+        "memory in use, as sampled",
+    ] {
+        assert!(page.replace("50 % of", "50\u{a0}% of").contains(said), "the page does not say {said:?}");
+    }
+    let svg = s.run(&["plot", "a.training.csv", "--svg", "-o", "-"]).exits(0).stdout;
+    elements(&svg, &[]);
+    expect("time.svg", &svg);
+    // Without samples there is no panel for them.
+    s.write_bytes("bare.training.csv", &measured(&[""], false));
+    let bare = s.run(&["plot", "bare.training.csv", "--svg", "-o", "-"]).exits(0).stdout;
+    assert!(!bare.contains("memory in use") && !bare.contains("NVML"));
+}
+
+#[test]
+fn cases_of_a_measured_sweep_stay_text_and_are_bounded() {
+    let s = Sandbox::new();
+    let evil = "data.source=</title><script>alert('1')</script>&amp;<img src=x>";
+    let names: Vec<String> = (0..30).map(|i| format!("data.workers={i}")).collect();
+    let cases: Vec<&str> = std::iter::once(evil).chain(names.iter().map(String::as_str)).collect();
+    s.write_bytes("<i>.training.csv", &measured(&cases, true));
+    s.run(&["plot", "<i>.training.csv", "-o", "page.html"]).exits(0);
+    let page = s.read("page.html");
+    let found = elements(&page, &["meta"]);
+    assert_eq!((found["script"], found["svg"]), (1, 32));
+    assert!(!found.contains_key("img") && !found.contains_key("i"), "{found:?}");
+    assert!(page.contains("15 more cases in the CSV.") && page.len() < 2_500_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_run_that_was_not_measured_has_no_lanes() {
+    let s = Sandbox::new();
+    s.write("a.toml", crate::support::SMALL).run(&["a.toml", "--device", "host", "--quiet"]).exits(0);
+    s.run(&["plot", "results/a.training.csv"]).exits(2).complains(&["a.training.csv", "tells no times", "[data]"]);
+    s.write("a.toml", &format!("{}[log]\nevery = 1\n", crate::support::SMALL)).run(&["a.toml", "--device", "host", "--quiet"]).exits(0);
+    s.run(&["plot", "results/a.training.csv"]).exits(0);
+    elements(&s.read("results/a.training.html"), &["meta"]);
+    s.run(&["plot", "results/a.training.csv", "--axis", "train.batch_size"]).exits(2).complains(&["--axis"]);
+    s.write("damaged.csv", "step,micro_step,loss,skipped,seconds\n1,1,x,false,0.1\n");
+    s.run(&["plot", "damaged.csv"]).exits(2).complains(&["damaged.csv", "a cell of it"]);
+}

@@ -77,7 +77,7 @@ fn losses_are_told_every_so_many_steps_and_none_is_lost() {
     assert_eq!(losses(&plain), losses(&log));
     let expected = [4, 8, 12].map(|step| format!("step {step}: loss {}", log[step - 1]["loss"]));
     assert_eq!(told, expected);
-    assert!(out.stdout.contains("device busy ") && out.stdout.contains(" % of the time; "), "{}", out.stdout);
+    assert!(out.stdout.contains("device busy ") && out.stdout.contains(" % of the time"), "{}", out.stdout);
     assert_eq!(s.run(&["log.toml", "--device", "host", "--quiet"]).exits(0).stderr, "");
 }
 
@@ -88,12 +88,14 @@ fn what_the_time_went_to_is_written_where_a_pipeline_is_used() {
     s.write("a.toml", &training("optimizer = \"adam\"", "prepare = [{ cost = \"2ms\" }]\nprefetch = 0\n[save]\nevery = 3"));
     run(&s, "a.toml", "out", &[]);
     let text = s.read("out/a.training.csv");
-    let header = "step,micro_step,loss,skipped,seconds,waiting,preparing,copying,busy,logging,saving";
+    let header = "step,micro_step,loss,skipped,seconds,waiting,preparing,copying,busy,logging,saving,\
+                  began,computing_from,prepared_from,prepared_to,utilisation,memory,power,cpu";
     assert_eq!(text.lines().next().unwrap(), header);
     for row in rows(&text) {
         let of = |column: &str| row[column].parse::<f64>().unwrap();
         let parts = ["waiting", "copying", "busy", "logging", "saving"].map(of);
         assert!(parts.iter().all(|p| *p >= 0.0) && parts.iter().sum::<f64>() <= of("seconds") + 1e-5, "{row:?}");
+        assert!(of("prepared_to") - of("prepared_from") >= 0.010 && of("computing_from") >= of("prepared_to"), "{row:?}");
         assert!(of("preparing") >= 0.010 && of("waiting") >= 0.010, "five samples of 2 ms: {row:?}");
         assert_eq!(of("saving") > 0.0, of("step") % 3.0 == 0.0, "{row:?}");
     }

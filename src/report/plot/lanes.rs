@@ -119,7 +119,8 @@ pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
         ("reading and telling losses", sum(|m| m.times.logging)),
         ("saving", sum(|m| m.times.saving)),
     ];
-    let parts: Vec<String> = parts.iter().filter(|(_, part)| *part > 0.0).map(|(name, part)| format!("{} {name}", percent(*part))).collect();
+    let parts: Vec<String> =
+        parts.iter().filter(|(_, part)| *part > 0.0).map(|(name, part)| format!("{} {name}", percent(*part))).collect();
     let busy = format!("device busy {} of the time", percent(sum(|m| m.times.busy).min(whole)));
     let rate = format!("{} micro-steps a second", number((rest.len() as f64 / whole * 10.0).round() / 10.0));
     let loop_ = if parts.is_empty() { None } else { Some(format!("the loop spent {}", parts.join(", "))) };
@@ -149,7 +150,8 @@ fn lanes(steps: &[MicroStep]) -> Vec<(String, Vec<Stretch>)> {
     let mut all: Vec<(String, Vec<Stretch>)> =
         preparing.into_iter().enumerate().map(|(i, lane)| (if i == 0 { "prepare".to_owned() } else { String::new() }, lane)).collect();
     all.push(("loop".to_owned(), steps.iter().flat_map(of_loop).collect()));
-    let training = |m: &MicroStep| Stretch { work: Work::Training, from: m.times.computing_from, to: m.times.computing_from + m.times.busy };
+    let training =
+        |m: &MicroStep| Stretch { work: Work::Training, from: m.times.computing_from, to: m.times.computing_from + m.times.busy };
     all.push(("train".to_owned(), steps.iter().map(training).collect()));
     all
 }

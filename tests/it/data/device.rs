@@ -78,7 +78,9 @@ fn pinned_batches_are_not_waited_for_and_slots_are_not_overwritten() {
 
 #[test]
 fn a_copy_that_fails_is_one_line_and_everything_goes_back() {
-    for (number, settings) in [(1, ""), (2, ""), (3, "\ndevice_prefetch = true"), (9, "\ndevice_prefetch = true\npinned = false"), (14, "\nworkers = 8")] {
+    for (number, settings) in
+        [(1, ""), (2, ""), (3, "\ndevice_prefetch = true"), (9, "\ndevice_prefetch = true\npinned = false"), (14, "\nworkers = 8")]
+    {
         let s = Sandbox::new();
         write_samples(&s);
         s.write("a.toml", &classifier(&format!("{NPY}{settings}\n[log]\nevery = 5\n[save]\nevery = 4")));
@@ -130,7 +132,8 @@ fn what_nvml_shows_is_sampled_and_its_absence_is_said() {
         assert_eq!(row["busy"], "0.000010");
     }
     // Without a pipeline nothing is marked, sampled or told.
-    let plain = "[model]\ninput = { features = [4] }\nlayers = [{ linear = { out_features = 3 } }]\n[train]\nbatch_size = 5\noptimizer = \"sgd\"\n";
+    let plain =
+        "[model]\ninput = { features = [4] }\nlayers = [{ linear = { out_features = 3 } }]\n[train]\nbatch_size = 5\noptimizer = \"sgd\"\n";
     s.write("a.toml", plain);
     let out = on_cuda(&s, "WITH_NVML=1", "--out plain").unwrap().exits(0);
     assert!(!out.stdout.contains("device busy"));

@@ -25,7 +25,11 @@ fn the_largest_hindrance_is_named_with_its_cure() {
         (StepTimes { copying: 0.3, busy: 0.7, ..StepTimes::default() }, data(2, 1), "`data.device_prefetch = true`"),
         (StepTimes { logging: 0.3, busy: 0.7, ..StepTimes::default() }, experiment("log = { every = 1 }"), "`log.every = 10`"),
         (StepTimes { saving: 0.3, busy: 0.7, ..StepTimes::default() }, experiment("save = { every = 5 }"), "`save.every = 50`"),
-        (StepTimes { busy: 0.99, ..StepTimes::default() }, data(2, 1), "device busy 99 % of the time; nothing in the pipeline holds it back"),
+        (
+            StepTimes { busy: 0.99, ..StepTimes::default() },
+            data(2, 1),
+            "device busy 99 % of the time; nothing in the pipeline holds it back",
+        ),
         // A loop that waits while its device computes is not held back by that.
         (StepTimes { logging: 0.9, busy: 0.99, ..StepTimes::default() }, data(2, 1), "nothing in the pipeline holds it back"),
     ] {
