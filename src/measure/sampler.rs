@@ -121,15 +121,3 @@ fn resident() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(KIB)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processor_time_is_read_past_any_name() {
-        let stat = "7 (a) b (c)) R 1 7 7 0 -1 4194304 90 0 0 0 250 50 0 0 20 0 1 0 5 0 0";
-        assert_eq!(processor_seconds(stat), Some(3.0));
-        assert_eq!(processor_seconds("7 (a) R 1"), None);
-    }
-}

@@ -8,5 +8,4 @@ pub(crate) mod files;
 mod formats;
 mod language;
 mod memory;
-mod pace;
 mod stages;

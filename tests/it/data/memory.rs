@@ -89,3 +89,18 @@ fn a_hundred_epochs_do_not_grow_host_memory() {
     let (few, many) = (peak("20"), peak("100"));
     assert!(many < few + 16 * 1024, "20 epochs took {few} KiB at most, 100 epochs {many} KiB");
 }
+
+/// What a host run is sampled for: this process's processor time and memory.
+#[test]
+#[cfg(target_os = "linux")]
+fn processor_time_and_memory_are_sampled_on_the_host() {
+    let s = Sandbox::new();
+    write_samples(&s);
+    s.write("a.toml", &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }\nprepare = [{ cost = \"10ms\" }]"));
+    s.run(&["a.toml", "--device", "host", "--quiet"]).exits(0);
+    let told = rows(&s.read("results/a.training.csv"));
+    let last = told.last().unwrap();
+    assert!(last["memory"].parse::<u64>().unwrap() > 1 << 20, "{last:?}");
+    assert!(last["cpu"].parse::<u64>().unwrap() < 400, "{last:?}");
+    assert!(last["utilisation"].is_empty() && last["power"].is_empty(), "{last:?}");
+}
