@@ -1,5 +1,5 @@
-//! Convolutions by cuDNN's graph interface, each with the plan that PyTorch takes: the first of the heuristics' list that can be built, or
-//! else of the fallback list. f32 may be rounded to TF32, as PyTorch allows by default.
+//! Convolutions by cuDNN's graph interface, each with the plan that PyTorch takes: the first of the heuristics' list that can be built and run,
+//! or else of the fallback list. f32 may be rounded to TF32, as PyTorch allows by default.
 
 use std::ffi::c_void;
 
@@ -27,6 +27,8 @@ const ALIGNMENT: i64 = 16;
 pub(super) struct ConvolutionPlan {
     plan: Descriptor,
     workspace: u64,
+    /// Its place in the lists.
+    number: usize,
     _made_of: Vec<Descriptor>,
 }
 
@@ -48,7 +50,7 @@ impl Cuda {
             return Ok(plan.workspace);
         }
         let handle = self.dnn_handle()?;
-        let plan = self.counted(|| make(handle, call)).map_err(|e| e.within(&call.to_string()))?;
+        let plan = self.counted(|| make(handle, call, 0, u64::MAX)).map_err(|e| e.within(&call.to_string()))?;
         let workspace = plan.workspace;
         self.dnn.convolutions.borrow_mut().insert(*call, plan);
         Ok(workspace)
@@ -60,9 +62,16 @@ impl Cuda {
             let asked = self.convolution_workspace(call)?;
             assert!(workspace.bytes >= asked, "a convolution gets the workspace that it asks for");
             let handle = self.dnn_handle()?;
-            let plans = self.dnn.convolutions.borrow();
-            let plan = plans.get(call).expect("it was made to ask for its workspace");
-            execute(handle, plan, tensors, workspace).map_err(|e| e.within(&call.to_string()))
+            let mut plans = self.dnn.convolutions.borrow_mut();
+            let plan = plans.get_mut(call).expect("it was made to ask for its workspace");
+            while let Err(refused) = execute(handle, plan, tensors, workspace) {
+                // A plan that was built may still be refused when it is run. The next has the workspace that is there.
+                let Ok(next) = self.counted(|| make(handle, call, plan.number + 1, workspace.bytes)) else {
+                    return Err(refused.within(&call.to_string()));
+                };
+                *plan = next;
+            }
+            Ok(())
         });
     }
 }
@@ -80,11 +89,12 @@ fn execute(handle: sys::cudnnHandle_t, plan: &ConvolutionPlan, tensors: Convolut
     status("cudnnBackendExecute", unsafe { sys::cudnnBackendExecute(handle, plan.plan.raw(), pack.raw()) })
 }
 
-/// The first plan of the lists that can be built.
-fn make(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<ConvolutionPlan, CudaError> {
+/// The first plan of the lists, from place `first` on, that can be built and works in at most `most` bytes.
+fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64) -> Result<ConvolutionPlan, CudaError> {
     let mut made_of = operation(handle, call)?;
     let graph = made_of.pop().expect("the graph comes last");
     let mut refused = None;
+    let mut place = 0..;
     for mode in [Mode::CUDNN_HEUR_MODE_INSTANT, Mode::CUDNN_HEUR_MODE_FALLBACK] {
         let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
         heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&graph])?;
@@ -97,15 +107,17 @@ fn make(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<ConvolutionPla
             }
         };
         for config in heuristics.referred(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)? {
-            if call.dtype == DType::F32 && narrows_inputs(&config)? {
+            let number = place.next().expect("there are fewer plans than numbers");
+            if number < first || (call.dtype == DType::F32 && narrows_inputs(&config)?) {
                 continue;
             }
             match plan(handle, &config) {
+                Ok((_, workspace)) if workspace > most => {}
                 Ok((plan, workspace)) => {
                     made_of.extend([graph, heuristics, config]);
                     // What refers to another goes before it.
                     made_of.reverse();
-                    return Ok(ConvolutionPlan { plan, workspace, _made_of: made_of });
+                    return Ok(ConvolutionPlan { plan, workspace, number, _made_of: made_of });
                 }
                 Err(e) => refused = Some(e),
             }
