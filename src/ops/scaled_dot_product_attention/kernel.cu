@@ -144,6 +144,10 @@ KERNEL attention_forward(ATTENTION a) {
   store<RT>(a, a.out, batch, head, first, sum, scale);
 }
 
+// Backward's four tiles of such heads are more than some GPUs have room for: the two of the other side share one place, and one of them
+// comes twice.
+const bool SHARES = HEAD > 128;
+
 // Weights of a tile, and the gradients of its scores; both with rows as `left` has them. `flip`: the rows are keys.
 template <int RT, int CT, bool flip>
 __device__ __forceinline__ void scores(
@@ -177,7 +181,7 @@ template <int TILE, int RT, int CT> __device__ __forceinline__ void put(float *t
 KERNEL attention_backward_keys(ATTENTION a) {
   const int TILE = HEAD > 64 ? 16 : 32, RT = TILE / 8, CT = TILE / 16;
   extern __shared__ float4 shared[];
-  float *k = reinterpret_cast<float *>(shared), *v = k + TILE * STEP, *q = v + TILE * STEP, *grad = q + TILE * STEP;
+  float *k = reinterpret_cast<float *>(shared), *v = k + TILE * STEP, *q = v + TILE * STEP, *grad = SHARES ? q : q + TILE * STEP;
   float *weights = grad + TILE * STEP, *of_scores = weights + TILE * (TILE + 4);
   u64 group = a.heads / a.kv_heads, batch = blockIdx.y / a.kv_heads, kv_head = blockIdx.y % a.kv_heads;
   u64 first = (u64)blockIdx.x * TILE;
@@ -188,16 +192,26 @@ KERNEL attention_backward_keys(ATTENTION a) {
     for (u64 begin = a.causal ? first / TILE * TILE : 0; begin < a.length; begin += TILE) {
       __syncthreads();
       load<TILE>(a, a.q, batch, head, begin, q);
-      load<TILE>(a, a.grad, batch, head, begin, grad);
+      if (!SHARES) load<TILE>(a, a.grad, batch, head, begin, grad);
       __syncthreads();
       float s[RT][CT], g[RT][CT], dropped[RT][CT];
       products<RT, CT>(k, q, s);
+      if (SHARES) {
+        __syncthreads();
+        load<TILE>(a, a.grad, batch, head, begin, grad);
+        __syncthreads();
+      }
       products<RT, CT>(v, grad, g);
       scores<RT, CT, true>(a, batch * a.heads + head, first, begin, s, g, dropped);
       put<TILE>(weights, dropped);
       put<TILE>(of_scores, g);
       __syncthreads();
       accumulate<TILE, RT>(weights, grad, of_v);
+      if (SHARES) {
+        __syncthreads();
+        load<TILE>(a, a.q, batch, head, begin, q);
+        __syncthreads();
+      }
       accumulate<TILE, RT>(of_scores, q, of_k);
     }
   }
@@ -212,7 +226,7 @@ KERNEL attention_backward_keys(ATTENTION a) {
 KERNEL attention_backward_queries(ATTENTION a) {
   const int TILE = HEAD > 64 ? 16 : 32, RT = TILE / 8, CT = TILE / 16;
   extern __shared__ float4 shared[];
-  float *q = reinterpret_cast<float *>(shared), *grad = q + TILE * STEP, *k = grad + TILE * STEP, *v = k + TILE * STEP;
+  float *q = reinterpret_cast<float *>(shared), *grad = q + TILE * STEP, *k = grad + TILE * STEP, *v = SHARES ? k : k + TILE * STEP;
   float *of_scores = v + TILE * STEP;
   u64 batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, kv_head = head / (a.heads / a.kv_heads);
   u64 first = (u64)(gridDim.x - 1 - blockIdx.x) * TILE;
@@ -223,14 +237,23 @@ KERNEL attention_backward_queries(ATTENTION a) {
   for (u64 begin = 0; begin < end; begin += TILE) {
     __syncthreads();
     load<TILE>(a, a.k, batch, kv_head, begin, k);
-    load<TILE>(a, a.v, batch, kv_head, begin, v);
+    if (!SHARES) load<TILE>(a, a.v, batch, kv_head, begin, v);
     __syncthreads();
     float s[RT][CT], g[RT][CT], dropped[RT][CT];
     products<RT, CT>(q, k, s);
+    if (SHARES) {
+      __syncthreads();
+      load<TILE>(a, a.v, batch, kv_head, begin, v);
+      __syncthreads();
+    }
     products<RT, CT>(grad, v, g);
     scores<RT, CT, false>(a, blockIdx.y, first, begin, s, g, dropped);
     put<TILE>(of_scores, g);
     __syncthreads();
+    if (SHARES) {
+      load<TILE>(a, a.k, batch, kv_head, begin, k);
+      __syncthreads();
+    }
     accumulate<TILE, RT>(of_scores, k, of_q);
   }
   float one[RT];

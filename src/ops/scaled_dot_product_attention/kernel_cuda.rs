@@ -6,25 +6,37 @@ use crate::device::cuda::{Arg, Cuda, Grid, Kernel, Source};
 use crate::exec::Stream;
 use crate::meta::DType;
 
-/// One source a size of heads: a kernel's tiles have it as a constant.
+/// One source a size of heads, without dropout and with it: a kernel's tiles have the size as a constant.
 macro_rules! sources {
     ($name:literal, $file:literal, $($head:literal),+) => {
         [$((
             $head,
-            Source {
-                name: concat!($name, $head),
-                text: concat!("#define HEAD ", $head, "\n", include_str!("kernel_common.cu"), include_str!($file)),
-            },
+            [
+                Source {
+                    name: concat!($name, $head),
+                    text: concat!("#define HEAD ", $head, "\n#define DROPS 0\n", include_str!("kernel_common.cu"), include_str!($file)),
+                },
+                Source {
+                    name: concat!($name, $head, "_dropout"),
+                    text: concat!("#define HEAD ", $head, "\n#define DROPS 1\n", include_str!("kernel_common.cu"), include_str!($file)),
+                },
+            ],
         )),+]
     };
 }
 /// For every type and GPU.
-static PLAIN: [(u64, Source); 4] = sources!["attention_", "kernel.cu", 32, 64, 128, 256];
+static PLAIN: [(u64, [Source; 2]); 4] = sources!["attention_", "kernel.cu", 32, 64, 128, 256];
 /// On tensor cores.
-static MMA: [(u64, Source); 4] = sources!["attention_mma_", "kernel_mma.cu", 32, 64, 128, 256];
+static MMA: [(u64, [Source; 2]); 4] = sources!["attention_mma_", "kernel_mma.cu", 32, 64, 128, 256];
 
-/// The largest head whose gradients the tensor cores' kernels have registers for.
-const MOST_MMA_BACKWARD: u64 = 128;
+/// The largest heads that the tensor cores' kernels have registers and shared memory for, forward and backward.
+const fn most_mma(dtype: DType) -> [u64; 2] {
+    match dtype {
+        DType::F16 | DType::BF16 => [256, 128],
+        DType::F32 => [128, 64],
+        _ => [0, 0],
+    }
+}
 
 /// Where the logarithms of sums are, and how far one head's are from the next's.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +57,10 @@ pub(super) struct Launch {
     head: u64,
     /// Its place in the lists of sources.
     size: usize,
-    mma: bool,
+    drops: bool,
+    /// Whether forward is computed on tensor cores, and whether backward is.
+    mma: [bool; 2],
+    element: u64,
     batch_heads: u64,
     batch_kv_heads: u64,
     length: u64,
@@ -64,7 +79,10 @@ impl Launch {
         Self {
             head: PLAIN[size].0,
             size,
-            mma: dtype.is_half() && s.head.is_multiple_of(8) && cuda.facts().gpu.capability >= (8, 0),
+            drops: keep < 1.0,
+            mma: most_mma(dtype)
+                .map(|most| s.head <= most && s.head.is_multiple_of(16 / dtype.bytes()) && cuda.facts().gpu.capability >= (8, 0)),
+            element: dtype.bytes(),
             batch_heads: s.batch * s.heads,
             batch_kv_heads: s.batch * s.kv_heads,
             length: s.length,
@@ -90,10 +108,10 @@ impl Launch {
             return;
         }
         let words = self.words([q, k, v, out], rows, [[0; 4]; 4], 0);
-        let call = Call { cuda, source: self.source(self.mma), dtype: q.meta.dtype, words: &words };
-        let (tile, shared) = if self.mma {
-            let columns = if self.head > 128 { 32 } else { 64 };
-            (64, 2 * 2 * columns * (self.head + 8))
+        let call = Call { cuda, source: self.source(self.mma[0]), dtype: q.meta.dtype, words: &words };
+        let (tile, shared) = if self.mma[0] {
+            let columns = if self.head * self.element > 256 { 32 } else { 64 };
+            (64, (64 + 2 * columns) * self.mma_row())
         } else {
             let tile = if self.head > 128 { 16 } else { 32 };
             (tile, 4 * (2 * tile * (self.head + 4) + tile * (tile + 4)))
@@ -115,16 +133,15 @@ impl Launch {
         }
         let [dq, dk, dv] = to.map(Self::matrix);
         let words = self.words([q, k, v, out], rows, [Self::matrix(grad), dq, dk, dv], sums);
-        let mma = self.mma && self.head <= MOST_MMA_BACKWARD;
-        let call = Call { cuda, source: self.source(mma), dtype: q.meta.dtype, words: &words };
-        let row_blocks = (self.batch_heads * self.length).div_ceil(u64::from(THREADS / 32));
-        call.launch("attention_row_sums", (row_blocks, 1), 0);
-        let (tile, of_keys, of_queries) = if mma {
-            let shared = 2 * (2 * 64 + 2 * 32) * (self.head + 8);
+        let call = Call { cuda, source: self.source(self.mma[1]), dtype: q.meta.dtype, words: &words };
+        call.launch("attention_row_sums", (self.length.div_ceil(u64::from(THREADS / 32)), self.batch_heads), 0);
+        let (tile, of_keys, of_queries) = if self.mma[1] {
+            let shared = (2 * 64 + 4 * 32) * self.mma_row();
             (64, shared, shared)
         } else {
             let tile = if self.head > 64 { 16 } else { 32 };
-            let (matrices, scores) = (4 * 4 * tile * (self.head + 4), 4 * tile * (tile + 4));
+            let held = if self.head > 128 { 3 } else { 4 };
+            let (matrices, scores) = (held * 4 * tile * (self.head + 4), 4 * tile * (tile + 4));
             (tile, matrices + 2 * scores, matrices + scores)
         };
         let blocks = self.length.div_ceil(tile);
@@ -133,7 +150,13 @@ impl Launch {
     }
 
     fn source(&self, mma: bool) -> &'static Source {
-        if mma { &MMA[self.size].1 } else { &PLAIN[self.size].1 }
+        let sources = if mma { &MMA } else { &PLAIN };
+        &sources[self.size].1[usize::from(self.drops)]
+    }
+
+    /// Bytes from one row to the next in shared memory.
+    fn mma_row(&self) -> u64 {
+        self.head * self.element + 16
     }
 }
 

@@ -1,12 +1,28 @@
-// Attention that keeps no scores, on tensor cores: for half types from compute capability 8.0 on. Products of 16 by 16 and 16 by 8 tiles
-// (`mma.m16n8k16`) are added up in f32. A block's four warps have 16 rows each and walk together over tiles of the other side, which are
-// copied to shared memory while they compute.
+// Attention that keeps no scores, on tensor cores, from compute capability 8.0 on. A block's four warps have 16 rows each and walk together
+// over tiles of the other side, which are copied to shared memory while they compute.
+//
+// Halves are multiplied as they are (`mma.m16n8k16`) and added up in f32. An f32 is split into a TF32 and what that leaves, also one; three of
+// the four products of two such numbers count (`mma.m16n8k8`), which is as exact as f32's own.
 //
 // Of a 16 by 8 tile of results a lane has two neighbours in the rows lane / 4 and lane / 4 + 8: elements 0, 1 and 2, 3.
 
-const int ROW = HEAD + 8;   // from one row to the next in shared memory: no two rows of a tile begin in the same bank
-const int STEPS = HEAD / 16;
+const int PIECE = 16 / sizeof(T);    // elements that are copied at once
+const int ROW = HEAD + PIECE;        // from one row to the next in shared memory: no two rows of a tile begin in the same bank
+const int COLUMNS = HEAD * sizeof(T) > 256 ? 32 : 64;   // keys in a tile of forward
 const float LOWEST = -3.0e38f, LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+// 2 to the power of x, and 0 for what is far below.
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ u32 shared_address(const void *p) {
+  u32 x;
+  asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(x) : "l"(p));
+  return x;
+}
 
 template <class X> struct Half;
 template <> struct Half<f16> {
@@ -33,66 +49,127 @@ template <> struct Half<bf16> {
     return x;
   }
 };
-typedef Half<T> H;
 
-__device__ __forceinline__ u32 shared_address(const void *p) {
-  u32 x;
-  asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(x) : "l"(p));
-  return x;
+__device__ __forceinline__ void load_tiles(const void *p, u32 (&x)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(p)));
+}
+__device__ __forceinline__ void load_transposed_tiles(const void *p, u32 (&x)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(p)));
 }
 
-// Rows `first` to `first + ROWS` of a head on their way into shared memory; zeros beyond its end. Heads are multiples of eight features.
-template <int ROWS> __device__ __forceinline__ void fetch(const Attention &a, const Matrix &m, u64 batch, u64 head, u64 first, T *to) {
-  const int PIECES = HEAD / 8;
-  for (int i = threadIdx.x; i < ROWS * PIECES; i += 128) {
-    int row = i / PIECES, d = i % PIECES * 8;
-    bool inside = first + row < a.length && d < a.features;
-    const T *from = inside ? row_of(m, batch, head, first + row) + d : row_of(m, batch, head, 0);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to + row * ROW + d)), "l"(from), "r"(inside ? 16 : 0) : "memory");
+// Products of a warp's 16 rows with tiles in shared memory.
+template <class X> struct Products {
+  // c += the 16 rows from `left` on times the transpose of the N * 8 rows from `right` on, over all features.
+  template <int N> static __device__ __forceinline__ void by_rows(float (&c)[N][4], const X *left, const X *right) {
+    int lane = threadIdx.x % 32;
+    left += lane % 16 * ROW + lane / 16 * 8, right += lane % 8 * ROW + lane / 8 * 8;
+#pragma unroll
+    for (int d = 0; d < HEAD; d += 32) {
+      u32 x[2][4];
+      load_tiles(left + d, x[0]);
+      load_tiles(left + d + 16, x[1]);
+#pragma unroll
+      for (int n = 0; n < N; n++) {
+        u32 y[4];
+        load_tiles(right + n * 8 * ROW + d, y);
+        Half<X>::mma(c[n], x[0], y[0], y[1]);
+        Half<X>::mma(c[n], x[1], y[2], y[3]);
+      }
+    }
+  }
+  // sum += s times the N * 8 rows from `tile` on: the rows are what is summed over.
+  template <int N> static __device__ __forceinline__ void by_columns(float (&sum)[HEAD / 8][4], const float (&s)[N][4], const X *tile) {
+    int lane = threadIdx.x % 32;
+    tile += lane % 16 * ROW + lane / 16 * 8;
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      u32 x[4] = {Half<X>::pack(s[n][0], s[n][1]), Half<X>::pack(s[n][2], s[n][3]), Half<X>::pack(s[n + 1][0], s[n + 1][1]),
+                  Half<X>::pack(s[n + 1][2], s[n + 1][3])};
+#pragma unroll
+      for (int d = 0; d < HEAD; d += 16) {
+        u32 y[4];
+        load_transposed_tiles(tile + n * 8 * ROW + d, y);
+        Half<X>::mma(sum[d / 8], x, y[0], y[1]);
+        Half<X>::mma(sum[d / 8 + 1], x, y[2], y[3]);
+      }
+    }
+  }
+  static __device__ __forceinline__ void put(X *to, float low, float high) { *reinterpret_cast<u32 *>(to) = Half<X>::pack(low, high); }
+};
+
+template <> struct Products<f32> {
+  // A number as the sum of two that have a TF32's digits.
+  static __device__ __forceinline__ void split(float x, u32 &most, u32 &rest) {
+    most = __float_as_uint(x) & 0xffffe000u;
+    rest = __float_as_uint(x - __uint_as_float(most));
+  }
+  static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  struct Left {
+    u32 most[4], rest[4];
+    __device__ __forceinline__ Left(float a0, float a1, float a2, float a3) {
+      split(a0, most[0], rest[0]), split(a1, most[1], rest[1]), split(a2, most[2], rest[2]), split(a3, most[3], rest[3]);
+    }
+    __device__ __forceinline__ void times(float (&c)[4], float b0, float b1) const {
+      u32 most0, rest0, most1, rest1;
+      split(b0, most0, rest0), split(b1, most1, rest1);
+      mma(c, rest, most0, most1);
+      mma(c, most, rest0, rest1);
+      mma(c, most, most0, most1);
+    }
+  };
+  template <int N> static __device__ __forceinline__ void by_rows(float (&c)[N][4], const float *left, const float *right) {
+    int lane = threadIdx.x % 32, place = lane / 4 * ROW + lane % 4;
+    left += place, right += place;
+#pragma unroll 4
+    for (int d = 0; d < HEAD; d += 8) {
+      Left x(left[d], left[8 * ROW + d], left[d + 4], left[8 * ROW + d + 4]);
+#pragma unroll
+      for (int n = 0; n < N; n++) x.times(c[n], right[n * 8 * ROW + d], right[n * 8 * ROW + d + 4]);
+    }
+  }
+  // A sum has no order: a lane's two neighbours stand for the fourth of a row and the fourth after it that it should have of a left side.
+  template <int N> static __device__ __forceinline__ void by_columns(float (&sum)[HEAD / 8][4], const float (&s)[N][4], const float *tile) {
+    int lane = threadIdx.x % 32;
+    tile += lane % 4 * 2 * ROW + lane / 4;
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      Left x(s[n][0], s[n][2], s[n][1], s[n][3]);
+#pragma unroll
+      for (int m = 0; m < HEAD / 8; m++) x.times(sum[m], tile[n * 8 * ROW + m * 8], tile[(n * 8 + 1) * ROW + m * 8]);
+    }
+  }
+  static __device__ __forceinline__ void put(float *to, float low, float high) { *reinterpret_cast<float2 *>(to) = make_float2(low, high); }
+};
+typedef Products<T> P;
+
+// Rows `first` to `first + ROWS` of a head on their way into shared memory; zeros beyond its end. Heads are whole pieces, of which a thread
+// copies the same of several rows.
+template <int ROWS> __device__ __forceinline__ void fetch(const Attention &a, const Matrix &m, u32 batch, u32 head, u32 first, T *to) {
+  const int PIECES = HEAD / PIECE, APART = 128 / PIECES;
+  int row = threadIdx.x / PIECES, d = threadIdx.x % PIECES * PIECE;
+  int rows = d < a.features ? (int)a.length - (int)first - row : 0;
+  const T *from = row_of(m, batch, head, first + row) + d, *anywhere = reinterpret_cast<const T *>(m.address);
+  u32 at = shared_address(to + row * ROW + d);
+#pragma unroll
+  for (int n = 0; n < ROWS / APART; n++) {
+    bool inside = n * APART < rows;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at + n * APART * ROW * (u32)sizeof(T)),
+                 "l"(inside ? from + n * APART * m.row : anywhere), "r"(inside ? 16 : 0)
+                 : "memory");
   }
 }
 
 __device__ __forceinline__ void arrived() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
-}
-
-// A 16 by 16 tile as the left side: rows from `tile` on, features from `d` on.
-__device__ __forceinline__ void left(const T *tile, int d, u32 (&x)[4]) {
-  int lane = threadIdx.x % 32;
-  const T *p = tile + lane / 4 * ROW + d + lane % 4 * 2;
-  x[0] = *reinterpret_cast<const u32 *>(p);
-  x[1] = *reinterpret_cast<const u32 *>(p + 8 * ROW);
-  x[2] = *reinterpret_cast<const u32 *>(p + 8);
-  x[3] = *reinterpret_cast<const u32 *>(p + 8 * ROW + 8);
-}
-
-// c += left times the transpose of eight rows from `tile` on: features from `d` on are what is summed over.
-__device__ __forceinline__ void by_rows(float (&c)[4], const u32 (&x)[4], const T *tile, int d) {
-  int lane = threadIdx.x % 32;
-  const T *p = tile + lane / 4 * ROW + d + lane % 4 * 2;
-  H::mma(c, x, *reinterpret_cast<const u32 *>(p), *reinterpret_cast<const u32 *>(p + 8));
-}
-
-// sum[..] += left times 16 rows from `tile` on: the rows are what is summed over.
-__device__ __forceinline__ void by_columns(float (&sum)[HEAD / 8][4], const u32 (&x)[4], const T *tile) {
-  int lane = threadIdx.x % 32;
-  u32 at = shared_address(tile + lane % 16 * ROW + lane / 16 * 8);
-#pragma unroll
-  for (int n = 0; n < STEPS; n++) {
-    u32 y[4];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(y[0]), "=r"(y[1]), "=r"(y[2]), "=r"(y[3])
-                 : "r"(at + n * 16 * (u32)sizeof(T)));
-    H::mma(sum[2 * n], x, y[0], y[1]);
-    H::mma(sum[2 * n + 1], x, y[2], y[3]);
-  }
-}
-
-// Two neighbouring tiles of results as a left side.
-__device__ __forceinline__ void repack(const float (&low)[4], const float (&high)[4], u32 (&x)[4]) {
-  x[0] = H::pack(low[0], low[1]), x[1] = H::pack(low[2], low[3]);
-  x[2] = H::pack(high[0], high[1]), x[3] = H::pack(high[2], high[3]);
 }
 
 // Writes a warp's 16 rows from `first` on; `scale` is of its upper and lower rows.
@@ -108,7 +185,7 @@ __device__ __forceinline__ void store(
 #pragma unroll
     for (int n = 0; n < HEAD / 8; n++) {
       int d = n * 8 + lane % 4 * 2;
-      if (d < a.features) *reinterpret_cast<u32 *>(to + d) = H::pack(sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
+      if (d < a.features) P::put(to + d, sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
     }
   }
 }
@@ -119,62 +196,50 @@ template <class Op> __device__ __forceinline__ float across(float x) {
   return Op::join(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
+// How many columns a row sees.
+__device__ __forceinline__ int seen_by(const Attention &a, u64 row) { return a.causal && row < a.length ? (int)row + 1 : (int)a.length; }
+
 KERNEL __launch_bounds__(128) attention_forward(ATTENTION a) {
-  const int COLUMNS = HEAD > 128 ? 32 : 64;
   extern __shared__ float4 shared[];
-  T *k = reinterpret_cast<T *>(shared), *v = k + COLUMNS * ROW;
-  int lane = threadIdx.x % 32;
-  u64 batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, kv_head = head / (a.heads / a.kv_heads);
+  T *q = reinterpret_cast<T *>(shared), *k = q + 64 * ROW, *v = k + COLUMNS * ROW;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  u32 heads = (u32)a.heads, batch = blockIdx.y / heads, head = blockIdx.y % heads, kv_head = head / (heads / (u32)a.kv_heads);
   // The last rows see the most: they begin first.
-  u64 block = (u64)(gridDim.x - 1 - blockIdx.x) * 64, first = block + threadIdx.x / 32 * 16, mine = first + lane / 4;
-  u64 end = a.causal && block + 64 < a.length ? block + 64 : a.length;
+  u64 block = (u64)(gridDim.x - 1 - blockIdx.x) * 64, first = block + warp * 16, mine = first + lane / 4;
+  int end = a.causal && block + 64 < a.length ? (int)block + 64 : (int)a.length;
+  int sight[2] = {seen_by(a, mine), seen_by(a, mine + 8)};
+  fetch<64>(a, a.q, batch, head, block, q);
   fetch<COLUMNS>(a, a.k, batch, kv_head, 0, k);
-  u32 q[STEPS][4];
-#pragma unroll
-  for (int s = 0; s < STEPS; s++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      u64 row = mine + i % 2 * 8;
-      int d = s * 16 + lane % 4 * 2 + i / 2 * 8;
-      bool inside = row < a.length && d < a.features;
-      q[s][i] = inside ? *reinterpret_cast<const u32 *>(row_of(a.q, batch, head, row) + d) : 0;
-    }
   float sum[HEAD / 8][4] = {}, most[2] = {LOWEST, LOWEST}, total[2] = {0.0f, 0.0f}, scale = (float)a.scale * LOG2E;
-  for (u64 begin = 0; begin < end; begin += COLUMNS) {
+  for (int begin = 0; begin < end; begin += COLUMNS) {
     arrived();
     fetch<COLUMNS>(a, a.v, batch, kv_head, begin, v);
-    float s[COLUMNS / 8][4];
-#pragma unroll
-    for (int n = 0; n < COLUMNS / 8; n++) {
-      s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
-#pragma unroll
-      for (int step = 0; step < STEPS; step++) by_rows(s[n], q[step], k + n * 8 * ROW, step * 16);
-    }
-    bool whole = begin + COLUMNS <= a.length && (!a.causal || begin + COLUMNS <= first + 1);
+    float s[COLUMNS / 8][4] = {};
+    P::by_rows(s, q + warp * 16 * ROW, k);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      u64 row = mine + half * 8;
+      int left = sight[half] - begin - lane % 4 * 2;
       float high = most[half], part = 0.0f;
 #pragma unroll
       for (int n = 0; n < COLUMNS / 8; n++)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
           float &x = s[n][2 * half + j];
-          x *= scale;
-          if (!whole && !sees(a, row, begin + n * 8 + lane % 4 * 2 + j)) x = LOWEST;
+          x = n * 8 + j < left ? x * scale : LOWEST;
           high = fmaxf(high, x);
         }
       high = across<Max>(high);
-      float shrink = exp2f(most[half] - high);
+      float shrink = power_of_two(most[half] - high);
       most[half] = high;
 #pragma unroll
       for (int n = 0; n < COLUMNS / 8; n++)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
           float &x = s[n][2 * half + j];
-          x = x > LOWEST ? exp2f(x - high) : 0.0f;
+          // Every row sees the first column: what is lowest vanishes beside what the row has seen.
+          x = power_of_two(x - high);
           part += x;
-          if (a.keep < 1.0 && x > 0.0f) x *= noise(a, blockIdx.y, row, begin + n * 8 + lane % 4 * 2 + j);
+          x *= noise(a, blockIdx.y, mine + half * 8, begin + n * 8 + lane % 4 * 2 + j);
         }
       total[half] = total[half] * shrink + part;
 #pragma unroll
@@ -182,12 +247,7 @@ KERNEL __launch_bounds__(128) attention_forward(ATTENTION a) {
     }
     arrived();
     if (begin + COLUMNS < end) fetch<COLUMNS>(a, a.k, batch, kv_head, begin + COLUMNS, k);
-#pragma unroll
-    for (int n = 0; n < COLUMNS / 16; n++) {
-      u32 weights[4];
-      repack(s[2 * n], s[2 * n + 1], weights);
-      by_columns(sum, weights, v + n * 16 * ROW);
-    }
+    P::by_columns(sum, s, v);
   }
   float upper = across<Sum>(total[0]), lower = across<Sum>(total[1]);
   if (a.log_sums && lane % 4 == 0) {
@@ -200,66 +260,64 @@ KERNEL __launch_bounds__(128) attention_forward(ATTENTION a) {
 
 #if HEAD <= 128   // larger sums do not fit into registers
 
-const int OTHERS = 32;   // rows of the other side in a tile of backward
+const int OTHERS = 32;   // rows of the other side in a tile of backward; one tile is computed with while the next arrives
 
-// From scores and products with the incoming gradient: weights as they were dropped, and the gradients of scores.
-__device__ __forceinline__ void differentiate(const Attention &a, u64 head, u64 row, u64 column, float log_sum, float row_sum, float &s, float &g) {
-  bool seen = sees(a, row, column);
-  float w = seen ? exp2f(s * (float)a.scale * LOG2E - log_sum * LOG2E) : 0.0f;
-  float n = a.keep < 1.0 && seen ? noise(a, head, row, column) : 1.0f;
-  s = w * n;
-  g = w * (g * n - row_sum) * (float)a.scale;
+// From a score and a product with the incoming gradient: the weight as it was dropped, and the gradient of the score.
+__device__ __forceinline__ void differentiate(const Attention &a, bool seen, float noise, float log_sum, float row_sum, float &s, float &g) {
+  float w = seen ? power_of_two(s * ((float)a.scale * LOG2E) - log_sum) : 0.0f;
+  s = w * noise;
+  g = w * (g * noise - row_sum) * (float)a.scale;
 }
 
 // Gradients of 64 keys and values: over all queries of the heads that share them.
 KERNEL __launch_bounds__(128) attention_backward_keys(ATTENTION a) {
   extern __shared__ float4 shared[];
-  T *k = reinterpret_cast<T *>(shared), *v = k + 64 * ROW, *q = v + 64 * ROW, *grad = q + OTHERS * ROW;
+  T *k = reinterpret_cast<T *>(shared), *v = k + 64 * ROW, *q = v + 64 * ROW, *grad = q + 2 * OTHERS * ROW;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  u64 group = a.heads / a.kv_heads, batch = blockIdx.y / a.kv_heads, kv_head = blockIdx.y % a.kv_heads;
-  u64 block = (u64)blockIdx.x * 64, first = block + warp * 16, mine = first + lane / 4;
+  u32 kv_heads = (u32)a.kv_heads, group = (u32)a.heads / kv_heads, batch = blockIdx.y / kv_heads, kv_head = blockIdx.y % kv_heads;
+  u64 block = (u64)blockIdx.x * 64, first = block + warp * 16;
+  int mine = (int)first + lane / 4, length = (int)a.length, from = a.causal ? (int)block : 0;
+  u32 tiles = (length - from + OTHERS - 1) / OTHERS, count = group * tiles;
+  auto fetch_tile = [&](u32 tile) {
+    u32 head = kv_head * group + tile / tiles, begin = from + tile % tiles * OTHERS;
+    fetch<OTHERS>(a, a.q, batch, head, begin, q + tile % 2 * OTHERS * ROW);
+    fetch<OTHERS>(a, a.grad, batch, head, begin, grad + tile % 2 * OTHERS * ROW);
+  };
   fetch<64>(a, a.k, batch, kv_head, block, k);
   fetch<64>(a, a.v, batch, kv_head, block, v);
+  fetch_tile(0);
   float of_k[HEAD / 8][4] = {}, of_v[HEAD / 8][4] = {};
-  for (u64 head = kv_head * group; head < (kv_head + 1) * group; head++) {
-    u64 number = batch * a.heads + head;
+  for (u32 tile = 0; tile < count; tile++) {
+    arrived();
+    if (tile + 1 < count) fetch_tile(tile + 1);
+    u64 number = batch * a.heads + kv_head * group + tile / tiles;
+    int begin = from + tile % tiles * OTHERS + lane % 4 * 2;
     const float *log_sums = reinterpret_cast<const float *>(a.log_sums) + number * a.pitch;
     const float *row_sums = reinterpret_cast<const float *>(a.sums) + number * a.length;
-    for (u64 begin = a.causal ? block : 0; begin < a.length; begin += OTHERS) {
-      __syncthreads();
-      fetch<OTHERS>(a, a.q, batch, head, begin, q);
-      fetch<OTHERS>(a, a.grad, batch, head, begin, grad);
-      arrived();
-      float s[OTHERS / 8][4] = {}, g[OTHERS / 8][4] = {};
+    // Rows beyond the end are zeros, and so is what comes of them.
+    float log_sum[OTHERS / 8][2], row_sum[OTHERS / 8][2];
 #pragma unroll
-      for (int step = 0; step < STEPS; step++) {
-        u32 x[4], y[4];
-        left(k + warp * 16 * ROW, step * 16, x);
-        left(v + warp * 16 * ROW, step * 16, y);
+    for (int n = 0; n < OTHERS / 8; n++)
 #pragma unroll
-        for (int n = 0; n < OTHERS / 8; n++) {
-          by_rows(s[n], x, q + n * 8 * ROW, step * 16);
-          by_rows(g[n], y, grad + n * 8 * ROW, step * 16);
-        }
+      for (int j = 0; j < 2; j++) {
+        int row = begin + n * 8 + j;
+        log_sum[n][j] = row < length ? log_sums[row] * LOG2E : 0.0f;
+        row_sum[n][j] = row < length ? row_sums[row] : 0.0f;
       }
+    const T *rows = q + tile % 2 * OTHERS * ROW, *grads = grad + tile % 2 * OTHERS * ROW;
+    float s[OTHERS / 8][4] = {}, g[OTHERS / 8][4] = {};
+    P::by_rows(s, k + warp * 16 * ROW, rows);
+    P::by_rows(g, v + warp * 16 * ROW, grads);
 #pragma unroll
-      for (int n = 0; n < OTHERS / 8; n++)
+    for (int n = 0; n < OTHERS / 8; n++)
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-          u64 row = begin + n * 8 + lane % 4 * 2 + j;
-          float log_sum = row < a.length ? log_sums[row] : 0.0f, row_sum = row < a.length ? row_sums[row] : 0.0f;
-          differentiate(a, number, row, mine, log_sum, row_sum, s[n][j], g[n][j]);
-          differentiate(a, number, row, mine + 8, log_sum, row_sum, s[n][2 + j], g[n][2 + j]);
-        }
-#pragma unroll
-      for (int n = 0; n < OTHERS / 16; n++) {
-        u32 x[4];
-        repack(s[2 * n], s[2 * n + 1], x);
-        by_columns(of_v, x, grad + n * 16 * ROW);
-        repack(g[2 * n], g[2 * n + 1], x);
-        by_columns(of_k, x, q + n * 16 * ROW);
+      for (int i = 0; i < 4; i++) {
+        int row = begin + n * 8 + i % 2, key = mine + i / 2 * 8;
+        bool seen = !a.causal || key <= row;
+        differentiate(a, seen, noise(a, number, row, key), log_sum[n][i % 2], row_sum[n][i % 2], s[n][i], g[n][i]);
       }
-    }
+    P::by_columns(of_v, s, grads);
+    P::by_columns(of_k, g, rows);
   }
   store(a, a.dk, batch, kv_head, first, of_k, 1.0f, 1.0f);
   store(a, a.dv, batch, kv_head, first, of_v, 1.0f, 1.0f);
@@ -268,52 +326,46 @@ KERNEL __launch_bounds__(128) attention_backward_keys(ATTENTION a) {
 // Gradients of 64 queries.
 KERNEL __launch_bounds__(128) attention_backward_queries(ATTENTION a) {
   extern __shared__ float4 shared[];
-  T *q = reinterpret_cast<T *>(shared), *grad = q + 64 * ROW, *k = grad + 64 * ROW, *v = k + OTHERS * ROW;
+  T *q = reinterpret_cast<T *>(shared), *grad = q + 64 * ROW, *k = grad + 64 * ROW, *v = k + 2 * OTHERS * ROW;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  u64 batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, kv_head = head / (a.heads / a.kv_heads);
+  u32 heads = (u32)a.heads, batch = blockIdx.y / heads, head = blockIdx.y % heads, kv_head = head / (heads / (u32)a.kv_heads);
   u64 block = (u64)(gridDim.x - 1 - blockIdx.x) * 64, first = block + warp * 16, mine = first + lane / 4;
-  u64 end = a.causal && block + 64 < a.length ? block + 64 : a.length;
+  u32 end = a.causal && block + 64 < a.length ? (u32)block + 64 : (u32)a.length, count = (end + OTHERS - 1) / OTHERS;
+  auto fetch_tile = [&](u32 tile) {
+    fetch<OTHERS>(a, a.k, batch, kv_head, tile * OTHERS, k + tile % 2 * OTHERS * ROW);
+    fetch<OTHERS>(a, a.v, batch, kv_head, tile * OTHERS, v + tile % 2 * OTHERS * ROW);
+  };
   fetch<64>(a, a.q, batch, head, block, q);
   fetch<64>(a, a.grad, batch, head, block, grad);
+  fetch_tile(0);
   float log_sum[2], row_sum[2];
+  int sight[2];
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     u64 row = mine + half * 8;
     bool inside = row < a.length;
-    log_sum[half] = inside ? reinterpret_cast<const float *>(a.log_sums)[blockIdx.y * a.pitch + row] : 0.0f;
+    log_sum[half] = inside ? reinterpret_cast<const float *>(a.log_sums)[blockIdx.y * a.pitch + row] * LOG2E : 0.0f;
     row_sum[half] = inside ? reinterpret_cast<const float *>(a.sums)[blockIdx.y * a.length + row] : 0.0f;
+    sight[half] = seen_by(a, row);
   }
   float of_q[HEAD / 8][4] = {};
-  for (u64 begin = 0; begin < end; begin += OTHERS) {
-    __syncthreads();
-    fetch<OTHERS>(a, a.k, batch, kv_head, begin, k);
-    fetch<OTHERS>(a, a.v, batch, kv_head, begin, v);
+  for (u32 tile = 0; tile < count; tile++) {
     arrived();
+    if (tile + 1 < count) fetch_tile(tile + 1);
+    const T *keys = k + tile % 2 * OTHERS * ROW, *values = v + tile % 2 * OTHERS * ROW;
     float s[OTHERS / 8][4] = {}, g[OTHERS / 8][4] = {};
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-      u32 x[4], y[4];
-      left(q + warp * 16 * ROW, step * 16, x);
-      left(grad + warp * 16 * ROW, step * 16, y);
-#pragma unroll
-      for (int n = 0; n < OTHERS / 8; n++) {
-        by_rows(s[n], x, k + n * 8 * ROW, step * 16);
-        by_rows(g[n], y, v + n * 8 * ROW, step * 16);
-      }
-    }
+    P::by_rows(s, q + warp * 16 * ROW, keys);
+    P::by_rows(g, grad + warp * 16 * ROW, values);
+    int begin = tile * OTHERS + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < OTHERS / 8; n++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        u64 column = begin + n * 8 + lane % 4 * 2 + i % 2;
-        differentiate(a, blockIdx.y, mine + i / 2 * 8, column, log_sum[i / 2], row_sum[i / 2], s[n][i], g[n][i]);
+        int column = begin + n * 8 + i % 2, half = i / 2;
+        float kept = noise(a, blockIdx.y, mine + half * 8, column);
+        differentiate(a, column < sight[half], kept, log_sum[half], row_sum[half], s[n][i], g[n][i]);
       }
-#pragma unroll
-    for (int n = 0; n < OTHERS / 16; n++) {
-      u32 x[4];
-      repack(g[2 * n], g[2 * n + 1], x);
-      by_columns(of_q, x, k + n * 16 * ROW);
-    }
+    P::by_columns(of_q, g, keys);
   }
   store(a, a.dq, batch, head, first, of_q, 1.0f, 1.0f);
 }
