@@ -42,7 +42,9 @@ impl Rows<'_> {
             self.rstd.operand().into(),
         ];
         let kernel = Kernel { source: &SOURCE, entry: "norm_parameters", types: &[self.grad.dtype()] };
-        cuda.launch(kernel, Grid::columns(columns, tall), &args);
+        // Where no blocks share the rows, narrow ones fill the GPU: as many columns as a sector of memory holds.
+        let width = if tall > 1 { 32 } else { 8 };
+        cuda.launch(kernel, Grid::columns_of(columns, width, tall), &args);
     }
 }
 

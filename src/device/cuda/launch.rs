@@ -35,7 +35,13 @@ impl Grid {
     /// Blocks of 32 × 32 threads, of which `tall` share the rows of each 32 columns.
     #[must_use]
     pub fn columns(columns: u64, tall: u32) -> Self {
-        Self { blocks: (count(columns.div_ceil(32)), tall, 1), threads: (32, 32, 1) }
+        Self::columns_of(columns, 32, tall)
+    }
+
+    /// Blocks of 1024 threads, each for `width` columns, of which `tall` share the rows.
+    #[must_use]
+    pub fn columns_of(columns: u64, width: u32, tall: u32) -> Self {
+        Self { blocks: (count(columns.div_ceil(u64::from(width))), tall, 1), threads: (width, 1024 / width, 1) }
     }
 
     /// A warp an item.

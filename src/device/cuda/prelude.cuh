@@ -112,16 +112,24 @@ struct View {
 __device__ __noinline__ u64 strided_offset(const View &view, u64 i) {
   u64 offset = 0;
 #pragma unroll 1
-  for (u64 d = 0; d < view.rank; d++) {
+  for (u64 d = 0; d + 1 < view.rank; d++) {
     u64 size = view.size[d];
     u64 outer = (i | size) >> 32 ? i / size : (u32)i / (u32)size;
     offset += (i - outer * size) * view.stride[d];
     i = outer;
   }
-  return offset;
+  return offset + i * view.stride[view.rank - 1];
 }
 
 __device__ __forceinline__ u64 offset(const View &view, u64 i) { return view.rank == 0 ? i * view.step : strided_offset(view, i); }
+
+// Whether the elements of a view of some rank lie in stretches of N, one after another and aligned, or each stretch is one element.
+template <class T, int N> __device__ __noinline__ bool stretches(const View &view, const T *p) {
+  if (view.size[0] % N != 0 || view.stride[0] > 1) return false;
+  bool together = view.stride[0] == 0 || aligned<T, N>(p);
+  for (u64 d = 1; d < view.rank; d++) together = together && (view.stride[0] == 0 || view.stride[d] % N == 0);
+  return together;
+}
 
 // A tensor that is read.
 template <class T> struct In {
@@ -129,15 +137,25 @@ template <class T> struct In {
   const View &view;
   __device__ __forceinline__ explicit In(const View &view) : p(reinterpret_cast<const T *>(view.address)), view(view) {}
   template <int N> __device__ __forceinline__ bool packs() const {
-    return view.rank == 0 && (view.step == 0 || (view.step == 1 && aligned<T, N>(p)));
+    return view.rank == 0 ? view.step == 0 || (view.step == 1 && aligned<T, N>(p)) : stretches<T, N>(view, p);
   }
-  // Only where it packs.
+  // Elements i and on, i a multiple of N. Only where it packs.
   template <int N> __device__ __forceinline__ void load(Pack<T, N> &pack, u64 i) const {
-    if (view.step) pack.load(p + i);
+    const T *from = p + offset(view, i);
+    if (view.rank == 0 ? view.step : view.stride[0]) pack.load(from);
     else {
-      T one = *p;
+      T one = *from;
 #pragma unroll
       for (int j = 0; j < N; j++) pack[j] = one;
+    }
+  }
+  // n elements from i on, of any layout: all that a pack holds, or one.
+  template <int N> __device__ __forceinline__ void gather(Pack<T, N> &pack, u64 i, int n) const {
+    if (n == N && view.rank == 0 && view.step == 1 && aligned<T, N>(p + i)) pack.load(p + i);
+    else {
+#pragma unroll
+      for (int j = 0; j < N; j++)
+        if (j < n) pack[j] = at(i + j);
     }
   }
   __device__ __forceinline__ T at(u64 i) const { return p[offset(view, i)]; }
@@ -148,9 +166,31 @@ template <class T> struct Out {
   T *p;
   const View &view;
   __device__ __forceinline__ explicit Out(const View &view) : p(reinterpret_cast<T *>(view.address)), view(view) {}
-  template <int N> __device__ __forceinline__ bool packs() const { return view.rank == 0 && view.step == 1 && aligned<T, N>(p); }
+  template <int N> __device__ __forceinline__ bool packs() const {
+    return view.rank == 0 ? view.step == 1 && aligned<T, N>(p) : view.stride[0] == 1 && stretches<T, N>(view, p);
+  }
+  // Only where it packs.
+  template <int N> __device__ __forceinline__ void store(const Pack<T, N> &pack, u64 i) const { pack.store(p + offset(view, i)); }
   __device__ __forceinline__ T &at(u64 i) const { return p[offset(view, i)]; }
 };
+
+// n elements, all that a pack holds or one, from or to an address that may not be aligned.
+template <class T, int N> __device__ __forceinline__ void gather(Pack<T, N> &pack, const T *p, int n) {
+  if (n == N && aligned<T, N>(p)) pack.load(p);
+  else {
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      if (j < n) pack[j] = p[j];
+  }
+}
+template <class T, int N> __device__ __forceinline__ void scatter(const Pack<T, N> &pack, T *p, int n) {
+  if (n == N && aligned<T, N>(p)) pack.store(p);
+  else {
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      if (j < n) p[j] = pack.data.v[j];
+  }
+}
 
 __device__ __forceinline__ u64 thread_index() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 thread_count() { return (u64)gridDim.x * blockDim.x; }
@@ -165,7 +205,7 @@ template <class O, class A, class F> __device__ __forceinline__ void map1(u64 n,
     a.load(x, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) y[j] = f(x[j]);
-    y.store(out.p + i * N);
+    out.store(y, i * N);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i));
 }
@@ -182,7 +222,7 @@ template <class O, class A, class B, class F> __device__ __forceinline__ void ma
     b.load(y, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) z[j] = f(x[j], y[j]);
-    z.store(out.p + i * N);
+    out.store(z, i * N);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i));
 }
@@ -202,7 +242,7 @@ __device__ __forceinline__ void map3(u64 n, Out<O> out, In<A> a, In<B> b, In<C> 
     c.load(z, i * N);
 #pragma unroll
     for (int j = 0; j < N; j++) w[j] = f(x[j], y[j], z[j]);
-    w.store(out.p + i * N);
+    out.store(w, i * N);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i), c.at(i));
 }
@@ -247,6 +287,32 @@ struct Row {
         width(wide ? blockDim.x : 32), wide(wide != 0) {}
   template <class Op, class A> __device__ __forceinline__ A reduce(A x) const { return wide ? block_reduce<Op>(x) : warp_reduce<Op>(x); }
 };
+
+// Calls f(j, pack, n) for all elements of a row of x that begins with element `begin`: the pack's first n are the row's from j on. Packs are
+// full from the first aligned element on, where the row's elements lie one after another; elsewhere they have one element.
+template <class T, class F> __device__ __forceinline__ void walk(const Row &row, const In<T> &x, u64 begin, u64 columns, F f) {
+  const int N = Width<T>::value;
+  u64 head = columns, end = columns;
+  if (x.view.rank == 0 && x.view.step == 1) {
+    head = min(columns, (u64)((16 - reinterpret_cast<u64>(x.p + begin) % 16) % 16 / sizeof(T)));
+    end = head + (columns - head) / N * N;
+  }
+  Pack<T, N> pack;
+  for (u64 j = head + (u64)row.lane * N; j < end; j += (u64)row.width * N) {
+    pack.load(x.p + begin + j);
+    f(j, pack, N);
+  }
+  for (u64 j = row.lane; j < columns; j += row.width) {
+    if (j >= head && j < end) {
+      j += (end - 1 - j) / row.width * row.width;
+      continue;
+    }
+    pack[0] = x.at(begin + j);
+    f(j, pack, 1);
+  }
+}
+// For each element that a walk's pack has: a constant number of turns, so that packs stay in registers.
+#define EACH(k, N, n) _Pragma("unroll") for (int k = 0; k < N; k++) if (k < n)
 
 // ---- random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) --------------------
 

@@ -3,8 +3,14 @@
 typedef math_t<T> A;
 
 KERNEL fill(u64 n, VIEW out, double value) {
+  const int N = Width<T>::value;
   Out<T> o(out);
-  for (u64 i = thread_index(); i < n; i += thread_count()) o.at(i) = narrow<T>(value);
+  Pack<T, N> pack;
+#pragma unroll
+  for (int j = 0; j < N; j++) pack[j] = narrow<T>(value);
+  u64 packed = o.packs<N>() ? n / N : 0;
+  for (u64 i = thread_index(); i < packed; i += thread_count()) o.store(pack, i * N);
+  for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) o.at(i) = pack[0];
 }
 
 KERNEL scale(u64 n, VIEW out, VIEW x, double factor) {

@@ -53,28 +53,22 @@ KERNEL sum_rows(u64 rows, u64 columns, u32 wide, double factor, U *out, VIEW x) 
 }
 
 // Each column, over rows: 32 columns and 32 rows at a time a block. Several blocks in y share the rows, and give a part each.
-// Elements of a column may be `inner` deep: [rows, columns, inner].
-KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, U *out, A *parts, VIEW x) {
+KERNEL sum_columns(u64 rows, u64 columns, double factor, U *out, A *parts, VIEW x) {
   __shared__ A tile[32][33];
   In<T> t(x);
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;
-  u64 depth = rows * inner, chunk = (depth + gridDim.y - 1) / gridDim.y;
-  u64 end = min(depth, chunk * (blockIdx.y + 1));
+  u64 chunk = (rows + gridDim.y - 1) / gridDim.y, end = min(rows, chunk * (blockIdx.y + 1));
   A sums[4] = {A(0), A(0), A(0), A(0)};
   if (column < columns) {
     u64 r = chunk * blockIdx.y + threadIdx.y;
-    if (inner == 1) {
-      for (; r + 96 < end; r += 128) {
-        T v[4];
+    for (; r + 96 < end; r += 128) {
+      T v[4];
 #pragma unroll
-        for (int u = 0; u < 4; u++) v[u] = t.at((r + u * 32) * columns + column);
+      for (int u = 0; u < 4; u++) v[u] = t.at((r + u * 32) * columns + column);
 #pragma unroll
-        for (int u = 0; u < 4; u++) sums[u] += widen(v[u]);
-      }
-      for (; r < end; r += 32) sums[0] += widen(t.at(r * columns + column));
-    } else {
-      for (; r < end; r += 32) sums[0] += widen(t.at((r / inner * columns + column) * inner + r % inner));
+      for (int u = 0; u < 4; u++) sums[u] += widen(v[u]);
     }
+    for (; r < end; r += 32) sums[0] += widen(t.at(r * columns + column));
   }
   tile[threadIdx.y][threadIdx.x] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   __syncthreads();
@@ -83,6 +77,49 @@ KERNEL sum_columns(u64 rows, u64 columns, u64 inner, double factor, U *out, A *p
   if (threadIdx.x != 0 || column >= columns) return;
   if (gridDim.y == 1) out[column] = narrow<U>(sum * A(factor));
   else parts[blockIdx.y * columns + column] = sum;
+}
+
+// Each column of few rows: a thread has it alone.
+KERNEL sum_short_columns(u64 rows, u64 columns, double factor, U *out, VIEW x) {
+  In<T> t(x);
+  for (u64 c = thread_index(); c < columns; c += thread_count()) {
+    A sum = A(0);
+#pragma unroll 4
+    for (u64 r = 0; r < rows; r++) sum += widen(t.at(r * columns + c));
+    out[c] = narrow<U>(sum * A(factor));
+  }
+}
+
+// Each column of [rows, columns, inner], a block. Several blocks in y share its elements, and give a part each.
+KERNEL sum_planes(u64 rows, u64 columns, u64 inner, double factor, U *out, A *parts, VIEW x) {
+  const int N = Width<T>::value;
+  In<T> t(x);
+  A sums[4] = {A(0), A(0), A(0), A(0)};
+  bool packs = inner % N == 0 && rows * inner < 1ull << 31 && t.packs<N>();
+  u64 pieces = packs ? inner / N : inner, all = rows * pieces, chunk = (all + gridDim.y - 1) / gridDim.y;
+  u64 end = min(all, chunk * (blockIdx.y + 1)), i = chunk * blockIdx.y + threadIdx.x;
+  if (packs) {
+    for (; i < end; i += 4 * blockDim.x) {
+      Pack<T, N> p[4];
+#pragma unroll
+      for (int u = 0; u < 4; u++) {
+        u32 at = (u32)i + u * blockDim.x, row = at / (u32)pieces;
+        if (at < end) t.load(p[u], (row * columns + blockIdx.x) * inner + (u64)(at - row * (u32)pieces) * N);
+      }
+#pragma unroll
+      for (int u = 0; u < 4; u++) {
+        if (i + u * blockDim.x >= end) break;
+#pragma unroll
+        for (int j = 0; j < N; j++) sums[u] += widen(p[u][j]);
+      }
+    }
+  } else {
+    for (; i < end; i += blockDim.x) sums[0] += widen(t.at((i / inner * columns + blockIdx.x) * inner + i % inner));
+  }
+  A sum = block_reduce<Sum>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  if (threadIdx.x != 0) return;
+  if (gridDim.y == 1) out[blockIdx.x] = narrow<U>(sum * A(factor));
+  else parts[blockIdx.y * columns + blockIdx.x] = sum;
 }
 
 // Adds up `count` parts of each of `columns` results.

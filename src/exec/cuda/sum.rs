@@ -23,8 +23,8 @@ pub(in crate::exec) fn sum(cuda: &Cuda, x: Operand<'_>, reduced: &[bool], factor
         [(n, true)] => call.all(n),
         [(rows, false)] => call.rows(rows, 1),
         [(rows, false), (columns, true)] => call.rows(rows, columns),
-        [(rows, true), (columns, false)] => call.columns(rows, columns, 1),
-        [(rows, true), (columns, false), (inner, true)] => call.columns(rows, columns, inner),
+        [(rows, true), (columns, false)] => call.columns(rows, columns),
+        [(rows, true), (columns, false), (inner, true)] => call.planes(rows, columns, inner),
         _ => call.strided(x, reduced),
     }
 }
@@ -79,20 +79,35 @@ impl Call<'_> {
         self.cuda.rows(kernel, rows, columns, &[Arg::from(self.factor), self.out.into(), Arg::from(&self.x)]);
     }
 
-    fn columns(&self, rows: u64, columns: u64, inner: u64) {
+    fn columns(&self, rows: u64, columns: u64) {
+        const FEW: u64 = 32;
+        const MANY: u64 = 1 << 14;
+        let sizes = [Arg::from(rows), Arg::from(columns), Arg::from(self.factor), self.out.into()];
+        if rows <= FEW && columns >= MANY {
+            self.launch("sum_short_columns", self.cuda.full(columns), &[&sizes[..], &[Arg::from(&self.x)]].concat());
+            return;
+        }
         let multiprocessors = u64::from(self.cuda.facts().gpu.multiprocessors);
-        let wanted = (2 * multiprocessors).div_ceil(columns.div_ceil(32)).min((rows * inner).div_ceil(128));
+        let wanted = (2 * multiprocessors).div_ceil(columns.div_ceil(32)).min(rows.div_ceil(128));
         let (tall, parts) = self.parts(columns, wanted);
-        let args = [
-            Arg::from(rows),
-            Arg::from(columns),
-            Arg::from(inner),
-            Arg::from(self.factor),
-            self.out.into(),
-            Arg::from(parts),
-            Arg::from(&self.x),
-        ];
+        let args = [&sizes[..], &[Arg::from(parts), Arg::from(&self.x)]].concat();
         self.launch("sum_columns", Grid::columns(columns, tall), &args);
+        self.join(columns, tall, parts);
+    }
+
+    fn planes(&self, rows: u64, columns: u64, inner: u64) {
+        let multiprocessors = u64::from(self.cuda.facts().gpu.multiprocessors);
+        let wanted = (16 * multiprocessors).div_ceil(columns).min((rows * inner).div_ceil(4096));
+        let (tall, parts) = self.parts(columns, wanted);
+        let sizes = [rows, columns, inner].map(Arg::from);
+        let args = [&sizes[..], &[Arg::from(self.factor), self.out.into(), Arg::from(parts), Arg::from(&self.x)]].concat();
+        let blocks = Grid::line(u32::try_from(columns).expect("a grid has fewer than 2^31 blocks, each of many elements"), 256);
+        self.launch("sum_planes", Grid { blocks: (blocks.blocks.0, tall, 1), ..blocks }, &args);
+        self.join(columns, tall, parts);
+    }
+
+    /// Adds up what several blocks found out, if there were several.
+    fn join(&self, columns: u64, tall: u32, parts: u64) {
         if tall > 1 {
             let args = [Arg::from(u64::from(tall)), Arg::from(columns), Arg::from(self.factor), self.out.into(), Arg::from(parts)];
             self.launch("sum_parts", self.cuda.full(columns), &args);

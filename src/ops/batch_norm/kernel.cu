@@ -23,11 +23,23 @@ struct Moments {
   }
 };
 
-// The elements of this block's channel.
+// The elements of this block's channel: every thread of the block takes its share, in packs where the addresses allow it.
 struct Plane {
-  u64 channels, inner;
-  __device__ __forceinline__ Plane(u64 channels, u64 inner) : channels(channels), inner(inner) {}
+  u64 samples, channels, inner;
   __device__ __forceinline__ u64 at(u64 i) const { return (i / inner * channels + blockIdx.x) * inner + i % inner; }
+  // Calls f(place, ..) with where N elements begin, or one, of which `packed` says which.
+  template <int N, class P, class S> __device__ __forceinline__ void each(bool packed, P of_pack, S of_one) const {
+    if (packed && inner % N == 0 && samples * inner < 1ull << 31) {
+      u32 pieces = (u32)(inner / N), all = (u32)samples * pieces;
+#pragma unroll 4
+      for (u32 i = threadIdx.x; i < all; i += blockDim.x) {
+        u32 sample = i / pieces;
+        of_pack((sample * channels + blockIdx.x) * inner + (u64)(i - sample * pieces) * N);
+      }
+    } else {
+      for (u64 i = threadIdx.x; i < samples * inner; i += blockDim.x) of_one(at(i));
+    }
+  }
 };
 
 // The samples of part `part` of `parts`.
@@ -57,19 +69,35 @@ KERNEL batch_norm_moments(u64 samples, u64 channels, A *parts_mean, A *parts_squ
   parts_squares[blockIdx.y * channels + channel] = m.squares;
 }
 
-// A block a channel.
-KERNEL batch_norm_moments_of_planes(u64 samples, u64 channels, u64 inner, A *mean, A *squares, VIEW input) {
-  Plane plane(channels, inner);
+// A block a channel. In one pass: what a thread finds is joined pack by pack.
+KERNEL __launch_bounds__(1024) batch_norm_moments_of_planes(u64 samples, u64 channels, u64 inner, A *mean, A *squares, VIEW input) {
+  const int N = Width<T>::value;
+  __shared__ Moments warps[32];
   In<T> x(input);
-  A sum = A(0), deviations = A(0);
-  for (u64 i = threadIdx.x; i < samples * inner; i += blockDim.x) sum += widen(x.at(plane.at(i)));
-  A m = block_reduce<Sum>(sum) / A(samples * inner);
-  for (u64 i = threadIdx.x; i < samples * inner; i += blockDim.x) {
-    A d = widen(x.at(plane.at(i))) - m;
-    deviations += d * d;
-  }
-  deviations = block_reduce<Sum>(deviations);
-  if (threadIdx.x == 0) mean[blockIdx.x] = m, squares[blockIdx.x] = deviations;
+  Moments m = {A(0), A(0), A(0)};
+  Plane{samples, channels, inner}.each<N>(
+      x.packs<N>(),
+      [&](u64 at) {
+        Pack<T, N> pack;
+        x.load(pack, at);
+        Moments some = {A(N), A(0), A(0)};
+#pragma unroll
+        for (int j = 0; j < N; j++) some.mean += widen(pack[j]);
+        some.mean *= A(1) / A(N);
+#pragma unroll
+        for (int j = 0; j < N; j++) some.squares += (widen(pack[j]) - some.mean) * (widen(pack[j]) - some.mean);
+        m.join(some);
+      },
+      [&](u64 at) { m.add(widen(x.at(at))); });
+#pragma unroll
+  for (int d = 16; d > 0; d >>= 1)
+    m.join(Moments{__shfl_down_sync(0xffffffffu, m.count, d), __shfl_down_sync(0xffffffffu, m.mean, d),
+                   __shfl_down_sync(0xffffffffu, m.squares, d)});
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = m;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (u32 i = 1; i < blockDim.x / 32; i++) m.join(warps[i]);
+  mean[blockIdx.x] = m.mean, squares[blockIdx.x] = m.squares;
 }
 
 // Joins the parts, keeps mean and reciprocal deviation, and moves the running statistics. A single part may lie where the results go.
@@ -89,23 +117,36 @@ KERNEL batch_norm_statistics(u64 samples, u64 channels, u64 inner, u64 parts, do
   running_var[c] = narrow<U>(A(1 - momentum) * A(widen(running_var[c])) + A(momentum) * (m.squares / (m.count - 1)));
 }
 
-KERNEL batch_norm_transform(u64 n, u64 channels, u64 inner, T *out, VIEW input, const A *mean, const A *invstd, const U *weight, const U *bias) {
-  In<T> x(input);
-  for (u64 i = thread_index(); i < n; i += thread_count()) {
-    u64 c = i / inner % channels;
-    out[i] = narrow<T>((widen(x.at(i)) - mean[c]) * invstd[c] * A(widen(weight[c])) + A(widen(bias[c])));
+// In packs of one channel each, where there are such; elsewhere one by one.
+template <class F> __device__ __forceinline__ void by_channel(u64 n, u64 channels, u64 inner, T *out, In<T> x, F f) {
+  const int N = Width<T>::value;
+  if (inner % N == 0 && n < 1ull << 31 && x.packs<N>() && aligned<T, N>(out)) {
+    u32 pieces = (u32)(inner / N);
+    for (u32 i = (u32)thread_index(); i < (u32)(n / N); i += (u32)thread_count()) {
+      u32 c = i / pieces % (u32)channels;
+      Pack<T, N> pack;
+      x.load(pack, (u64)i * N);
+#pragma unroll
+      for (int j = 0; j < N; j++) pack[j] = f(widen(pack[j]), c);
+      pack.store(out + (u64)i * N);
+    }
+  } else {
+    for (u64 i = thread_index(); i < n; i += thread_count()) out[i] = f(widen(x.at(i)), i / inner % channels);
   }
+}
+
+KERNEL batch_norm_transform(u64 n, u64 channels, u64 inner, T *out, VIEW input, const A *mean, const A *invstd, const U *weight, const U *bias) {
+  by_channel(n, channels, inner, out, In<T>(input),
+             [=](A x, u64 c) { return narrow<T>((x - mean[c]) * invstd[c] * A(widen(weight[c])) + A(widen(bias[c]))); });
 }
 
 // In evaluation, by the running statistics.
 KERNEL batch_norm_inference(u64 n, u64 channels, u64 inner, double eps, T *out, VIEW input, const U *running_mean, const U *running_var,
                             const U *weight, const U *bias) {
-  In<T> x(input);
-  for (u64 i = thread_index(); i < n; i += thread_count()) {
-    u64 c = i / inner % channels;
+  by_channel(n, channels, inner, out, In<T>(input), [=](A x, u64 c) {
     A r = rsqrt_(A(widen(running_var[c])) + A(eps));
-    out[i] = narrow<T>((widen(x.at(i)) - A(widen(running_mean[c]))) * r * A(widen(weight[c])) + A(widen(bias[c])));
-  }
+    return narrow<T>((x - A(widen(running_mean[c]))) * r * A(widen(weight[c])) + A(widen(bias[c])));
+  });
 }
 
 // Of each channel: the sum of gradients, and of gradients times the deviation of x. inner is 1.
@@ -166,28 +207,45 @@ KERNEL batch_norm_backward(u64 samples, u64 channels, T *out, VIEW gradient, VIE
 
 // A block a channel: all gradients that are wanted (not 0), without scratch. In evaluation (`fixed`) the statistics are the running ones, and
 // do not depend on x.
-KERNEL batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, double eps, T *out, U *weight_grad, U *bias_grad,
+KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, double eps, T *out, U *weight_grad, U *bias_grad,
                                      VIEW gradient, VIEW input, const A *mean, const A *invstd, const U *weight, const U *running_mean,
                                      const U *running_var) {
-  Plane plane(channels, inner);
+  const int N = Width<T>::value;
+  Plane plane = {samples, channels, inner};
   In<T> x(input), grad(gradient);
-  u64 n = samples * inner;
+  bool packs = x.packs<N>() && grad.packs<N>();
   A m = fixed ? A(widen(running_mean[blockIdx.x])) : mean[blockIdx.x];
   A r = fixed ? rsqrt_(A(widen(running_var[blockIdx.x])) + A(eps)) : invstd[blockIdx.x];
   A sum = A(0), product = A(0);
-  for (u64 i = threadIdx.x; i < n; i += blockDim.x) {
-    A g = widen(grad.at(plane.at(i)));
-    sum += g;
-    product += g * (widen(x.at(plane.at(i))) - m);
-  }
+  plane.each<N>(
+      packs,
+      [&](u64 at) {
+        Pack<T, N> g, v;
+        grad.load(g, at);
+        x.load(v, at);
+#pragma unroll
+        for (int j = 0; j < N; j++) sum += widen(g[j]), product += widen(g[j]) * (widen(v[j]) - m);
+      },
+      [&](u64 at) {
+        A g = widen(grad.at(at));
+        sum += g;
+        product += g * (widen(x.at(at)) - m);
+      });
   sum = block_reduce<Sum>(sum);
   product = block_reduce<Sum>(product);
   if (threadIdx.x == 0 && weight_grad) weight_grad[blockIdx.x] = narrow<U>(product * r);
   if (threadIdx.x == 0 && bias_grad) bias_grad[blockIdx.x] = narrow<U>(sum);
   if (!out) return;
-  A share = fixed ? A(0) : A(1) / A(n), w = widen(weight[blockIdx.x]);
-  for (u64 i = threadIdx.x; i < n; i += blockDim.x) {
-    u64 at = plane.at(i);
-    out[at] = backward(widen(grad.at(at)), widen(x.at(at)), m, r, w, sum * share, product * share);
-  }
+  A share = fixed ? A(0) : A(1) / A(samples * inner), w = widen(weight[blockIdx.x]);
+  plane.each<N>(
+      packs && aligned<T, N>(out),
+      [&](u64 at) {
+        Pack<T, N> g, v;
+        grad.load(g, at);
+        x.load(v, at);
+#pragma unroll
+        for (int j = 0; j < N; j++) g[j] = backward(widen(g[j]), widen(v[j]), m, r, w, sum * share, product * share);
+        g.store(out + at);
+      },
+      [&](u64 at) { out[at] = backward(widen(grad.at(at)), widen(x.at(at)), m, r, w, sum * share, product * share); });
 }

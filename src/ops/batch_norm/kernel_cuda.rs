@@ -55,7 +55,7 @@ impl BatchNorm {
             launch(cuda, "batch_norm_moments", types, Grid::columns(channels, parts.count), &args);
         } else {
             let args = [samples.into(), channels.into(), inner.into(), first, second, (&view).into()];
-            launch(cuda, "batch_norm_moments_of_planes", types, Grid::line(channels as u32, 512), &args);
+            launch(cuda, "batch_norm_moments_of_planes", types, Grid::line(channels as u32, 1024), &args);
         }
         let [mean, invstd] = statistics.map(at);
         let sizes = [samples, channels, inner, parts.count.into()].map(Arg::from);
@@ -113,6 +113,6 @@ impl BatchNorm {
         let rest = [at(back.saved(1)), at(back.saved(2)), at(back.saved(3))];
         let settings = [u32::from(!self.training).into(), self.eps.into()];
         let args = [&sizes[..], &settings, &outputs, &[(&grad).into(), (&x).into()], &statistics, &rest].concat();
-        launch(cuda, "batch_norm_backward_of_planes", types, Grid::line(types[0].shape().dims()[1] as u32, 512), &args);
+        launch(cuda, "batch_norm_backward_of_planes", types, Grid::line(types[0].shape().dims()[1] as u32, 1024), &args);
     }
 }

@@ -9,17 +9,28 @@ KERNEL layer_norm_forward(
   u64 begin = row.index * columns;
   In<T> x(input);
   A sum = A(0), squares = A(0);
-  for (u64 j = row.lane; j < columns; j += row.width) sum += widen(x.at(begin + j));
+  walk(row, x, begin, columns, [&](u64, Pack<T, Width<T>::value> &pack, int n) {
+    EACH(k, Width<T>::value, n) sum += widen(pack[k]);
+  });
   A m = row.reduce<Sum>(sum) / A(columns);
-  for (u64 j = row.lane; j < columns; j += row.width) {
-    A d = widen(x.at(begin + j)) - m;
-    squares += d * d;
-  }
+  walk(row, x, begin, columns, [&](u64, Pack<T, Width<T>::value> &pack, int n) {
+    EACH(k, Width<T>::value, n) {
+      A d = widen(pack[k]) - m;
+      squares += d * d;
+    }
+  });
   A r = rsqrt_(row.reduce<Sum>(squares) / A(columns) + A(eps));
-  for (u64 j = row.lane; j < columns; j += row.width) {
-    A y = (widen(x.at(begin + j)) - m) * r * widen(weight[j]);
-    out[begin + j] = narrow<T>(bias ? y + widen(bias[j]) : y);
-  }
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> w, b;
+    gather(w, weight + j, n);
+    if (bias) gather(b, bias + j, n);
+    EACH(k, N, n) {
+      A y = (widen(pack[k]) - m) * r * widen(w[k]);
+      pack[k] = narrow<T>(bias ? y + widen(b[k]) : y);
+    }
+    scatter(pack, out + begin + j, n);
+  });
   if (row.lane == 0) mean[row.index] = m, rstd[row.index] = r;
 }
 
@@ -31,15 +42,26 @@ KERNEL layer_norm_backward(
   In<T> x(input);
   grad += begin, out += begin;
   A m = mean[row.index], r = rstd[row.index], sum = A(0), product = A(0);
-  for (u64 j = row.lane; j < columns; j += row.width) {
-    A g = widen(grad[j]) * widen(weight[j]);
-    sum += g;
-    product += g * (widen(x.at(begin + j)) - m) * r;
-  }
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> g, w;
+    gather(g, grad + j, n);
+    gather(w, weight + j, n);
+    EACH(k, N, n) {
+      A y = widen(g[k]) * widen(w[k]);
+      sum += y;
+      product += y * (widen(pack[k]) - m) * r;
+    }
+  });
   sum = row.reduce<Sum>(sum) / A(columns);
   product = row.reduce<Sum>(product) / A(columns);
-  for (u64 j = row.lane; j < columns; j += row.width) {
-    A g = widen(grad[j]) * widen(weight[j]);
-    out[j] = narrow<T>(r * (g - sum - (widen(x.at(begin + j)) - m) * r * product));
-  }
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> g, w;
+    gather(g, grad + j, n);
+    gather(w, weight + j, n);
+    EACH(k, N, n)
+      pack[k] = narrow<T>(r * (widen(g[k]) * widen(w[k]) - sum - (widen(pack[k]) - m) * r * product));
+    scatter(pack, out + j, n);
+  });
 }

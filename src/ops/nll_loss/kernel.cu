@@ -25,11 +25,8 @@ KERNEL nll_loss_forward(u64 rows, u64 columns, T *out, T *total_weight, VIEW inp
   total_weight[0] = narrow<T>(weight);
 }
 
-KERNEL nll_loss_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, const i64 *target, const T *total_weight) {
-  Row row(wide);
-  if (row.index >= rows) return;
-  bool counted = counts(target[row.index], columns);
-  T share = narrow<T>(-widen(grad[0]) / widen(total_weight[0])), zero = narrow<T>(0.f);
-  out += row.index * columns;
-  for (u64 j = row.lane; j < columns; j += row.width) out[j] = counted && (i64)j == target[row.index] ? share : zero;
+// `out` is zeros before.
+KERNEL nll_loss_backward(u64 rows, u64 columns, T *out, const T *grad, const i64 *target, const T *total_weight) {
+  u64 row = thread_index();
+  if (row < rows && counts(target[row], columns)) out[row * columns + target[row]] = narrow<T>(-widen(grad[0]) / widen(total_weight[0]));
 }

@@ -2,7 +2,7 @@
 
 use super::rule::NllLoss;
 use crate::device::Operand;
-use crate::device::cuda::{Grid, Kernel, Source, View};
+use crate::device::cuda::{Arg, Grid, Kernel, Source, View};
 use crate::device::host::{Host, Real, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::TensorMeta;
@@ -70,8 +70,10 @@ impl OpKernel for NllLoss {
         });
         exec.on_cuda(|gpu| {
             let kernel = Kernel { source: &SOURCE, entry: "nll_loss_backward", types: &[out.dtype()] };
-            let args = [&out, at.grad(), at.saved(1), at.saved(2)].map(|t| t.operand().into());
-            gpu.rows(kernel, out.shape().rows(), out.shape().last(), &args);
+            let (rows, columns) = (out.shape().rows(), out.shape().last());
+            let tensors = [&out, at.grad(), at.saved(1), at.saved(2)].map(|t| Arg::from(t.operand()));
+            gpu.fill(out.operand().address, 0, out.meta().bytes());
+            gpu.launch(kernel, Grid::each(rows), &[&[rows.into(), columns.into()], &tensors[..]].concat());
         });
         Ok(vec![Some(out), None])
     }

@@ -8,9 +8,17 @@ KERNEL rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *
   u64 begin = row.index * columns;
   In<T> x(input);
   A squares = A(0);
-  for (u64 j = row.lane; j < columns; j += row.width) squares += widen(x.at(begin + j)) * widen(x.at(begin + j));
+  walk(row, x, begin, columns, [&](u64, Pack<T, Width<T>::value> &pack, int n) {
+    EACH(k, Width<T>::value, n) squares += widen(pack[k]) * widen(pack[k]);
+  });
   A r = rsqrt_(row.reduce<Sum>(squares) / A(columns) + A(eps));
-  for (u64 j = row.lane; j < columns; j += row.width) out[begin + j] = narrow<T>(widen(x.at(begin + j)) * r * widen(weight[j]));
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> w;
+    gather(w, weight + j, n);
+    EACH(k, N, n) pack[k] = narrow<T>(widen(pack[k]) * r * widen(w[k]));
+    scatter(pack, out + begin + j, n);
+  });
   if (row.lane == 0) rstd[row.index] = r;
 }
 
@@ -21,8 +29,20 @@ KERNEL rms_norm_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad,
   In<T> x(input);
   grad += begin, out += begin;
   A r = rstd[row.index], product = A(0);
-  for (u64 j = row.lane; j < columns; j += row.width) product += widen(grad[j]) * widen(weight[j]) * widen(x.at(begin + j)) * r;
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> g, w;
+    gather(g, grad + j, n);
+    gather(w, weight + j, n);
+    EACH(k, N, n) product += widen(g[k]) * widen(w[k]) * widen(pack[k]) * r;
+  });
   product = row.reduce<Sum>(product) / A(columns);
-  for (u64 j = row.lane; j < columns; j += row.width)
-    out[j] = narrow<T>(r * (widen(grad[j]) * widen(weight[j]) - widen(x.at(begin + j)) * r * product));
+  walk(row, x, begin, columns, [&](u64 j, Pack<T, Width<T>::value> &pack, int n) {
+    const int N = Width<T>::value;
+    Pack<T, N> g, w;
+    gather(g, grad + j, n);
+    gather(w, weight + j, n);
+    EACH(k, N, n) pack[k] = narrow<T>(r * (widen(g[k]) * widen(w[k]) - widen(pack[k]) * r * product));
+    scatter(pack, out + j, n);
+  });
 }

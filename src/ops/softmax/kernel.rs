@@ -38,7 +38,7 @@ pub(in crate::ops) fn cuda_forward(cuda: &Cuda, entry: &'static str, x: Operand<
 /// Rows of the gradient and of the result to rows of the input's gradient.
 pub(in crate::ops) fn cuda_backward(cuda: &Cuda, entry: &'static str, grad: Operand<'_>, result: Operand<'_>, out: Operand<'_>) {
     let kernel = Kernel { source: &SOURCE, entry, types: &[out.meta.dtype, result.meta.dtype] };
-    cuda.rows(kernel, out.meta.shape.rows(), out.meta.shape.last(), &[out.into(), (&View::of(grad)).into(), result.into()]);
+    cuda.rows(kernel, out.meta.shape.rows(), out.meta.shape.last(), &[out.into(), (&View::of(grad)).into(), (&View::of(result)).into()]);
 }
 
 impl OpKernel for Softmax {
