@@ -4,7 +4,7 @@
 
 typedef math_t<T> A;
 
-KERNEL norm_parameters(
+KERNEL __launch_bounds__(1024) norm_parameters(
     u64 rows, u64 columns, T *weight_grad, T *bias_grad, const T *grad, VIEW input, const A *mean, const A *rstd) {
   const int AT_ONCE = 4;
   __shared__ A products[1024], sums[1024];

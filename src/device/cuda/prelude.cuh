@@ -139,9 +139,9 @@ template <class T> struct In {
   template <int N> __device__ __forceinline__ bool packs() const {
     return view.rank == 0 ? view.step == 0 || (view.step == 1 && aligned<T, N>(p)) : stretches<T, N>(view, p);
   }
-  // Elements i and on, i a multiple of N. Only where it packs.
-  template <int N> __device__ __forceinline__ void load(Pack<T, N> &pack, u64 i) const {
-    const T *from = p + offset(view, i);
+  // The N elements at an offset, where it packs.
+  template <int N> __device__ __forceinline__ void load(Pack<T, N> &pack, u64 offset) const {
+    const T *from = p + offset;
     if (view.rank == 0 ? view.step : view.stride[0]) pack.load(from);
     else {
       T one = *from;
@@ -158,7 +158,8 @@ template <class T> struct In {
         if (j < n) pack[j] = at(i + j);
     }
   }
-  __device__ __forceinline__ T at(u64 i) const { return p[offset(view, i)]; }
+  __device__ __forceinline__ u64 place(u64 i) const { return offset(view, i); }
+  __device__ __forceinline__ T at(u64 i) const { return p[place(i)]; }
 };
 
 // A tensor that is written.
@@ -169,8 +170,7 @@ template <class T> struct Out {
   template <int N> __device__ __forceinline__ bool packs() const {
     return view.rank == 0 ? view.step == 1 && aligned<T, N>(p) : view.stride[0] == 1 && stretches<T, N>(view, p);
   }
-  // Only where it packs.
-  template <int N> __device__ __forceinline__ void store(const Pack<T, N> &pack, u64 i) const { pack.store(p + offset(view, i)); }
+  __device__ __forceinline__ u64 place(u64 i) const { return offset(view, i); }
   __device__ __forceinline__ T &at(u64 i) const { return p[offset(view, i)]; }
 };
 
@@ -195,17 +195,18 @@ template <class T, int N> __device__ __forceinline__ void scatter(const Pack<T, 
 __device__ __forceinline__ u64 thread_index() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 thread_count() { return (u64)gridDim.x * blockDim.x; }
 
-// out[i] = f(a[i]), in packs where the addresses allow it.
+// out[i] = f(a[i]), in packs where the addresses allow it. Places are worked out before anything is loaded: that takes registers.
 template <class O, class A, class F> __device__ __forceinline__ void map1(u64 n, Out<O> out, In<A> a, F f) {
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
   u64 packed = out.template packs<N>() && a.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
+    u64 of_a = a.place(i * N), of_out = out.place(i * N);
     Pack<A, N> x;
     Pack<O, N> y;
-    a.load(x, i * N);
+    a.load(x, of_a);
 #pragma unroll
     for (int j = 0; j < N; j++) y[j] = f(x[j]);
-    out.store(y, i * N);
+    y.store(out.p + of_out);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i));
 }
@@ -215,14 +216,15 @@ template <class O, class A, class B, class F> __device__ __forceinline__ void ma
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
   u64 packed = out.template packs<N>() && a.template packs<N>() && b.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
+    u64 of_a = a.place(i * N), of_b = b.place(i * N), of_out = out.place(i * N);
     Pack<A, N> x;
     Pack<B, N> y;
     Pack<O, N> z;
-    a.load(x, i * N);
-    b.load(y, i * N);
+    a.load(x, of_a);
+    b.load(y, of_b);
 #pragma unroll
     for (int j = 0; j < N; j++) z[j] = f(x[j], y[j]);
-    out.store(z, i * N);
+    z.store(out.p + of_out);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i));
 }
@@ -233,16 +235,17 @@ __device__ __forceinline__ void map3(u64 n, Out<O> out, In<A> a, In<B> b, In<C> 
   const int N = Width<A>::value < Width<O>::value ? Width<A>::value : Width<O>::value;
   u64 packed = out.template packs<N>() && a.template packs<N>() && b.template packs<N>() && c.template packs<N>() ? n / N : 0;
   for (u64 i = thread_index(); i < packed; i += thread_count()) {
+    u64 of_a = a.place(i * N), of_b = b.place(i * N), of_c = c.place(i * N), of_out = out.place(i * N);
     Pack<A, N> x;
     Pack<B, N> y;
     Pack<C, N> z;
     Pack<O, N> w;
-    a.load(x, i * N);
-    b.load(y, i * N);
-    c.load(z, i * N);
+    a.load(x, of_a);
+    b.load(y, of_b);
+    c.load(z, of_c);
 #pragma unroll
     for (int j = 0; j < N; j++) w[j] = f(x[j], y[j], z[j]);
-    out.store(w, i * N);
+    w.store(out.p + of_out);
   }
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) out.at(i) = f(a.at(i), b.at(i), c.at(i));
 }
@@ -297,10 +300,19 @@ template <class T, class F> __device__ __forceinline__ void walk(const Row &row,
     head = min(columns, (u64)((16 - reinterpret_cast<u64>(x.p + begin) % 16) % 16 / sizeof(T)));
     end = head + (columns - head) / N * N;
   }
+  const int AT_ONCE = 4;
+  u64 step = (u64)row.width * N, i = head + (u64)row.lane * N;
+  for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+    Pack<T, N> packs[AT_ONCE];
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) packs[u].load(x.p + begin + i + u * step);
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) f(i + u * step, packs[u], N);
+  }
   Pack<T, N> pack;
-  for (u64 j = head + (u64)row.lane * N; j < end; j += (u64)row.width * N) {
-    pack.load(x.p + begin + j);
-    f(j, pack, N);
+  for (; i < end; i += step) {
+    pack.load(x.p + begin + i);
+    f(i, pack, N);
   }
   for (u64 j = row.lane; j < columns; j += row.width) {
     if (j >= head && j < end) {

@@ -9,7 +9,7 @@ KERNEL fill(u64 n, VIEW out, double value) {
 #pragma unroll
   for (int j = 0; j < N; j++) pack[j] = narrow<T>(value);
   u64 packed = o.packs<N>() ? n / N : 0;
-  for (u64 i = thread_index(); i < packed; i += thread_count()) o.store(pack, i * N);
+  for (u64 i = thread_index(); i < packed; i += thread_count()) pack.store(o.p + o.place(i * N));
   for (u64 i = packed * N + thread_index(); i < n; i += thread_count()) o.at(i) = pack[0];
 }
 

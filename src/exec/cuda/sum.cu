@@ -14,7 +14,7 @@ __device__ __forceinline__ A share(const View &x, u64 begin, u64 end, u32 lane, 
     for (; at + 3ull * width * N < packed; at += 4ull * width * N) {
       Pack<T, N> p[4];
 #pragma unroll
-      for (int u = 0; u < 4; u++) t.load(p[u], at + (u64)u * width * N);
+      for (int u = 0; u < 4; u++) t.load(p[u], t.place(at + (u64)u * width * N));
 #pragma unroll
       for (int u = 0; u < 4; u++)
 #pragma unroll
@@ -22,7 +22,7 @@ __device__ __forceinline__ A share(const View &x, u64 begin, u64 end, u32 lane, 
     }
     for (; at < packed; at += (u64)width * N) {
       Pack<T, N> p;
-      t.load(p, at);
+      t.load(p, t.place(at));
 #pragma unroll
       for (int j = 0; j < N; j++) sums[0] += widen(p[j]);
     }
@@ -61,12 +61,12 @@ KERNEL sum_columns(u64 rows, u64 columns, double factor, U *out, A *parts, VIEW 
   A sums[4] = {A(0), A(0), A(0), A(0)};
   if (column < columns) {
     u64 r = chunk * blockIdx.y + threadIdx.y;
-    for (; r + 96 < end; r += 128) {
-      T v[4];
+    for (; r + 224 < end; r += 256) {
+      T v[8];
 #pragma unroll
-      for (int u = 0; u < 4; u++) v[u] = t.at((r + u * 32) * columns + column);
+      for (int u = 0; u < 8; u++) v[u] = t.at((r + u * 32) * columns + column);
 #pragma unroll
-      for (int u = 0; u < 4; u++) sums[u] += widen(v[u]);
+      for (int u = 0; u < 8; u++) sums[u % 4] += widen(v[u]);
     }
     for (; r < end; r += 32) sums[0] += widen(t.at(r * columns + column));
   }
@@ -104,7 +104,7 @@ KERNEL sum_planes(u64 rows, u64 columns, u64 inner, double factor, U *out, A *pa
 #pragma unroll
       for (int u = 0; u < 4; u++) {
         u32 at = (u32)i + u * blockDim.x, row = at / (u32)pieces;
-        if (at < end) t.load(p[u], (row * columns + blockIdx.x) * inner + (u64)(at - row * (u32)pieces) * N);
+        if (at < end) t.load(p[u], t.place((row * columns + blockIdx.x) * inner + (u64)(at - row * (u32)pieces) * N));
       }
 #pragma unroll
       for (int u = 0; u < 4; u++) {

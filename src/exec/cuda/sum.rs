@@ -88,7 +88,7 @@ impl Call<'_> {
             return;
         }
         let multiprocessors = u64::from(self.cuda.facts().gpu.multiprocessors);
-        let wanted = (2 * multiprocessors).div_ceil(columns.div_ceil(32)).min(rows.div_ceil(128));
+        let wanted = (8 * multiprocessors).div_ceil(columns.div_ceil(32)).min(rows.div_ceil(256));
         let (tall, parts) = self.parts(columns, wanted);
         let args = [&sizes[..], &[Arg::from(parts), Arg::from(&self.x)]].concat();
         self.launch("sum_columns", Grid::columns(columns, tall), &args);

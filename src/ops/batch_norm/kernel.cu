@@ -21,6 +21,15 @@ struct Moments {
     squares += o.squares + d * d * count * o.count / both;
     count = both;
   }
+  // Of a warp's lanes together, in its first.
+  __device__ __forceinline__ Moments of_warp() const {
+    Moments m = *this;
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1)
+      m.join(Moments{__shfl_down_sync(0xffffffffu, m.count, d), __shfl_down_sync(0xffffffffu, m.mean, d),
+                     __shfl_down_sync(0xffffffffu, m.squares, d)});
+    return m;
+  }
 };
 
 // The elements of this block's channel: every thread of the block takes its share, in packs where the addresses allow it.
@@ -74,12 +83,12 @@ KERNEL __launch_bounds__(1024) batch_norm_moments_of_planes(u64 samples, u64 cha
   const int N = Width<T>::value;
   __shared__ Moments warps[32];
   In<T> x(input);
-  Moments m = {A(0), A(0), A(0)};
+  Moments m = {A(0), A(0), A(0)}, none = m;
   Plane{samples, channels, inner}.each<N>(
       x.packs<N>(),
       [&](u64 at) {
         Pack<T, N> pack;
-        x.load(pack, at);
+        x.load(pack, x.place(at));
         Moments some = {A(N), A(0), A(0)};
 #pragma unroll
         for (int j = 0; j < N; j++) some.mean += widen(pack[j]);
@@ -89,14 +98,12 @@ KERNEL __launch_bounds__(1024) batch_norm_moments_of_planes(u64 samples, u64 cha
         m.join(some);
       },
       [&](u64 at) { m.add(widen(x.at(at))); });
-#pragma unroll
-  for (int d = 16; d > 0; d >>= 1)
-    m.join(Moments{__shfl_down_sync(0xffffffffu, m.count, d), __shfl_down_sync(0xffffffffu, m.mean, d),
-                   __shfl_down_sync(0xffffffffu, m.squares, d)});
+  m = m.of_warp();
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = m;
   __syncthreads();
+  if (threadIdx.x >= 32) return;
+  m = (threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : none).of_warp();
   if (threadIdx.x != 0) return;
-  for (u32 i = 1; i < blockDim.x / 32; i++) m.join(warps[i]);
   mean[blockIdx.x] = m.mean, squares[blockIdx.x] = m.squares;
 }
 
@@ -125,7 +132,7 @@ template <class F> __device__ __forceinline__ void by_channel(u64 n, u64 channel
     for (u32 i = (u32)thread_index(); i < (u32)(n / N); i += (u32)thread_count()) {
       u32 c = i / pieces % (u32)channels;
       Pack<T, N> pack;
-      x.load(pack, (u64)i * N);
+      x.load(pack, x.place((u64)i * N));
 #pragma unroll
       for (int j = 0; j < N; j++) pack[j] = f(widen(pack[j]), c);
       pack.store(out + (u64)i * N);
@@ -221,8 +228,8 @@ KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 ch
       packs,
       [&](u64 at) {
         Pack<T, N> g, v;
-        grad.load(g, at);
-        x.load(v, at);
+        grad.load(g, grad.place(at));
+        x.load(v, x.place(at));
 #pragma unroll
         for (int j = 0; j < N; j++) sum += widen(g[j]), product += widen(g[j]) * (widen(v[j]) - m);
       },
@@ -241,8 +248,8 @@ KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 ch
       packs && aligned<T, N>(out),
       [&](u64 at) {
         Pack<T, N> g, v;
-        grad.load(g, at);
-        x.load(v, at);
+        grad.load(g, grad.place(at));
+        x.load(v, x.place(at));
 #pragma unroll
         for (int j = 0; j < N; j++) g[j] = backward(widen(g[j]), widen(v[j]), m, r, w, sum * share, product * share);
         g.store(out + at);

@@ -31,6 +31,12 @@ fn sides(x: &Tensor) -> [u64; 3] {
     [dims[0], dims[1], dims[2..].iter().product()]
 }
 
+/// A block a channel: few threads where there is little for each.
+fn planes(samples: u64, channels: u64, inner: u64) -> Grid {
+    const MUCH: u64 = 1 << 14;
+    Grid::line(channels as u32, if samples * inner < MUCH { 256 } else { 1024 })
+}
+
 fn at(t: &Tensor) -> Arg<'static> {
     Arg::from(t.operand().address)
 }
@@ -55,7 +61,7 @@ impl BatchNorm {
             launch(cuda, "batch_norm_moments", types, Grid::columns(channels, parts.count), &args);
         } else {
             let args = [samples.into(), channels.into(), inner.into(), first, second, (&view).into()];
-            launch(cuda, "batch_norm_moments_of_planes", types, Grid::line(channels as u32, 1024), &args);
+            launch(cuda, "batch_norm_moments_of_planes", types, planes(samples, channels, inner), &args);
         }
         let [mean, invstd] = statistics.map(at);
         let sizes = [samples, channels, inner, parts.count.into()].map(Arg::from);
@@ -105,7 +111,8 @@ impl BatchNorm {
     /// All gradients at once, a block a channel.
     pub(super) fn backward_of_planes_on_cuda(&self, cuda: &Cuda, back: &Backward<'_>, gradients: &[Option<Tensor>]) {
         let types = [back.saved(0), back.saved(1)];
-        let sizes = sides(types[0]).map(Arg::from);
+        let [samples, channels, inner] = sides(types[0]);
+        let sizes = [samples, channels, inner].map(Arg::from);
         let (x, grad) = (View::of(types[0].operand()), View::of(back.grad().operand()));
         let outputs = [0, 1, 2].map(|i| at_some(gradients[i].as_ref()));
         // Evaluation kept no statistics of its batch.
@@ -113,6 +120,6 @@ impl BatchNorm {
         let rest = [at(back.saved(1)), at(back.saved(2)), at(back.saved(3))];
         let settings = [u32::from(!self.training).into(), self.eps.into()];
         let args = [&sizes[..], &settings, &outputs, &[(&grad).into(), (&x).into()], &statistics, &rest].concat();
-        launch(cuda, "batch_norm_backward_of_planes", types, Grid::line(types[0].shape().dims()[1] as u32, 1024), &args);
+        launch(cuda, "batch_norm_backward_of_planes", types, planes(samples, channels, inner), &args);
     }
 }

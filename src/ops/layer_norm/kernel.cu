@@ -2,7 +2,7 @@
 
 typedef math_t<T> A;
 
-KERNEL layer_norm_forward(
+KERNEL __launch_bounds__(512, 2) layer_norm_forward(
     u64 rows, u64 columns, u32 wide, double eps, T *out, A *mean, A *rstd, VIEW input, const T *weight, const T *bias) {
   Row row(wide);
   if (row.index >= rows) return;
@@ -34,7 +34,7 @@ KERNEL layer_norm_forward(
   if (row.lane == 0) mean[row.index] = m, rstd[row.index] = r;
 }
 
-KERNEL layer_norm_backward(
+KERNEL __launch_bounds__(512, 2) layer_norm_backward(
     u64 rows, u64 columns, u32 wide, T *out, const T *grad, VIEW input, const T *weight, const A *mean, const A *rstd) {
   Row row(wide);
   if (row.index >= rows) return;

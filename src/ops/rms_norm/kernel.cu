@@ -2,7 +2,7 @@
 
 typedef math_t<T> A;
 
-KERNEL rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *rstd, VIEW input, const T *weight) {
+KERNEL __launch_bounds__(512, 2) rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *rstd, VIEW input, const T *weight) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
@@ -22,7 +22,7 @@ KERNEL rms_norm_forward(u64 rows, u64 columns, u32 wide, double eps, T *out, A *
   if (row.lane == 0) rstd[row.index] = r;
 }
 
-KERNEL rms_norm_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, VIEW input, const T *weight, const A *rstd) {
+KERNEL __launch_bounds__(512, 2) rms_norm_backward(u64 rows, u64 columns, u32 wide, T *out, const T *grad, VIEW input, const T *weight, const A *rstd) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;

@@ -24,7 +24,7 @@ __device__ __forceinline__ Statistics statistics(const Row &row, u64 begin, u64 
   return Statistics{all, row.reduce<Sum>(sum * exp_(most - origin(all)))};
 }
 
-KERNEL softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) {
+KERNEL __launch_bounds__(512, 2) softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
@@ -38,7 +38,7 @@ KERNEL softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) {
   });
 }
 
-KERNEL softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, VIEW result) {
+KERNEL __launch_bounds__(512, 2) softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, VIEW result) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
@@ -61,7 +61,7 @@ KERNEL softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, VIEW
   });
 }
 
-KERNEL log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) {
+KERNEL __launch_bounds__(512, 2) log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
@@ -76,7 +76,7 @@ KERNEL log_softmax_forward(u64 rows, u64 columns, u32 wide, U *out, VIEW input) 
   });
 }
 
-KERNEL log_softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, VIEW result) {
+KERNEL __launch_bounds__(512, 2) log_softmax_backward(u64 rows, u64 columns, u32 wide, T *out, VIEW grad, VIEW result) {
   Row row(wide);
   if (row.index >= rows) return;
   u64 begin = row.index * columns;
