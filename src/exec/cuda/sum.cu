@@ -53,7 +53,7 @@ KERNEL sum_rows(u64 rows, u64 columns, u32 wide, double factor, U *out, VIEW x) 
 }
 
 // Each column, over rows: 32 columns and 32 rows at a time a block. Several blocks in y share the rows, and give a part each.
-KERNEL sum_columns(u64 rows, u64 columns, double factor, U *out, A *parts, VIEW x) {
+KERNEL __launch_bounds__(1024) sum_columns(u64 rows, u64 columns, double factor, U *out, A *parts, VIEW x) {
   __shared__ A tile[32][33];
   In<T> t(x);
   u64 column = (u64)blockIdx.x * 32 + threadIdx.x;

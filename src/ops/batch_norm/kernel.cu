@@ -62,7 +62,7 @@ struct Range {
 };
 
 // inner is 1.
-KERNEL batch_norm_moments(u64 samples, u64 channels, A *parts_mean, A *parts_squares, VIEW input) {
+KERNEL __launch_bounds__(1024) batch_norm_moments(u64 samples, u64 channels, A *parts_mean, A *parts_squares, VIEW input) {
   __shared__ Moments tile[32][32];
   In<T> x(input);
   u64 channel = (u64)blockIdx.x * 32 + threadIdx.x;
@@ -157,7 +157,7 @@ KERNEL batch_norm_inference(u64 n, u64 channels, u64 inner, double eps, T *out, 
 }
 
 // Of each channel: the sum of gradients, and of gradients times the deviation of x. inner is 1.
-KERNEL batch_norm_sums(u64 samples, u64 channels, A *parts_dy, A *parts_product, VIEW gradient, VIEW input, const A *mean) {
+KERNEL __launch_bounds__(1024) batch_norm_sums(u64 samples, u64 channels, A *parts_dy, A *parts_product, VIEW gradient, VIEW input, const A *mean) {
   __shared__ A sums[32][33], products[32][33];
   In<T> x(input), grad(gradient);
   u64 channel = (u64)blockIdx.x * 32 + threadIdx.x;
