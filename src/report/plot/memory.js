@@ -190,10 +190,11 @@
       + `${holes.length} hole${holes.length === 1 ? "" : "s"}, ${size(free)} together, the largest ${size(Math.max(0, ...holes))}.`;
   };
   const table = (largest) => {
-    const rows = largest.map((i) => [size(bytes[i]), names[of[i]] || "", plain ? "" : roles[role(i)] || "", String(i + 1)]);
+    const roleOf = (i) => (plain ? [] : [roles[role(i)] || ""]);
+    const rows = largest.map((i) => [String(i + 1), names[of[i]] || "", ...roleOf(i), size(bytes[i])]);
     const line = (cells, kind) => { const tr = document.createElement("tr"); for (const cell of cells) { const td = document.createElement(kind); td.textContent = cell; tr.append(td); } return tr; };
     const head = document.createElement("thead"), body = document.createElement("tbody");
-    head.append(line(["bytes", "tensor", "role", "since event"], "th"));
+    head.append(line(["since event", "tensor", ...(plain ? [] : ["role"]), "bytes"], "th"));
     body.append(...rows.map((r) => line(r, "td")));
     $("largest").replaceChildren(head, body);
   };
