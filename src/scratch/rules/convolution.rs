@@ -3,7 +3,7 @@
 //!
 //! cuDNN foresees which of its engines is fastest, and the engine decides what is asked for: nothing; copies of the tensors in channels-last
 //! order, channels padded; partial results of a sum that is split; counters of its parts. [`plan`] has the formulas. Which one holds is chosen by
-//! trees of comparisons ([`choice`]), grown from cuDNN 9.19's own answers: for windows some 170,000 shapes, asked of its heuristics with an
+//! trees of comparisons ([`choice`]), grown from cuDNN 9.19's own answers: for windows some 186,000 shapes, asked of its heuristics with an
 //! H200's properties (they need no GPU); for 1×1 products, which cuDNN hands to a library of matrix products that does need one, 16,000 shapes asked
 //! on an H200. They are cut to some 4,000 leaves (gradient of the weight: 9,000), for products to 600 (900). For f64 there is no tree: 5 calls
 //! of 6 ask for nothing or one weight a sample.
