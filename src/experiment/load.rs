@@ -131,7 +131,8 @@ fn load_draft(draft: &Draft, overrides: &[String]) -> Result<Experiment, Diagnos
                         found.once.push(Diagnostic::new(sweep_span(&root), message));
                         break;
                     }
-                    cases.push(Case { key, allocator, work, feed, log, save, resolved: spell::out(&document) });
+                    let resolved = spell::out(&document, &work);
+                    cases.push(Case { key, allocator, work, feed, log, save, resolved });
                 } else {
                     cases.clear();
                 }

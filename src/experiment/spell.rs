@@ -3,14 +3,23 @@
 use super::document::{Entry, Node};
 use super::read::fits;
 use super::tables::EXPERIMENT;
+use crate::model::Work;
 use crate::model::field::{Field, Kind, Literal, Presence};
 use crate::model::layer;
 use toml::{Table, Value};
 
-/// Spells a document without mistakes out.
+/// Spells the document of `work`, which is without mistakes, out.
 #[must_use]
-pub(super) fn out(root: &Node) -> Table {
-    fields(root.table().unwrap_or_default(), EXPERIMENT)
+pub(super) fn out(root: &Node, work: &Work) -> Table {
+    let mut table = fields(root.table().unwrap_or_default(), EXPERIMENT);
+    // The one default that another field decides: there is a step for each of `lengths`.
+    if let (Work::Train(plan), Some(Value::Table(train))) = (work, table.get_mut("train"))
+        && train.contains_key("lengths")
+        && let Ok(steps) = i64::try_from(plan.settings.steps)
+    {
+        train.insert("steps".to_owned(), Value::Integer(steps));
+    }
+    table
 }
 
 fn fields(entries: &[Entry], known: &[Field]) -> Table {
