@@ -5,10 +5,15 @@ use std::rc::Rc;
 use super::{Check, Layer, LayerKind, Signal};
 use crate::meta::Shape;
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::view;
+use crate::ops::rule::OpRule;
+use crate::ops::{contiguous, view};
 
-pub(super) const KIND: LayerKind =
-    LayerKind { name: "flatten", doc: "Views each sample as one row; takes no memory.", fields: &[], build: |_| Rc::new(Flatten) };
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "flatten",
+    doc: "Views each sample as one row; takes no memory, but where the layer before left a transposed tensor, which is copied.",
+    fields: &[],
+    build: |_| Rc::new(Flatten),
+};
 
 #[derive(Debug)]
 struct Flatten;
@@ -26,6 +31,14 @@ impl Layer for Flatten {
         let batch = shape.dims()[0];
         let row = shape.dims()[1..].iter().product::<u64>();
         let shape = Shape::new([batch, row]).expect("as many elements as the input, which has a shape");
-        cx.run(view::rule::View::plain(shape), &[input])
+        let view = view::rule::View::plain(shape);
+        if view.infer(std::slice::from_ref(cx.meta(input))).is_ok() {
+            return cx.run(view, &[input]);
+        }
+        // As `reshape` does: no strides make one row of this, such as a recurrent layer's output.
+        let copy = cx.run(contiguous::rule::Contiguous, &[input]);
+        let rows = cx.run(view, &[copy]);
+        cx.drop(copy);
+        rows
     }
 }
