@@ -92,63 +92,59 @@ impl Draft {
     /// # Errors
     /// All mistakes in the text and the overrides.
     pub fn load(&self, overrides: &[String]) -> Result<Experiment, Diagnostics> {
-        load_draft(self, overrides)
-    }
-}
-
-fn load_draft(draft: &Draft, overrides: &[String]) -> Result<Experiment, Diagnostics> {
-    let Draft { name, shown, folder, text, gpu, root, mistakes } = draft;
-    let mut root = root.clone();
-    let mut found = Found { once: mistakes.clone(), ..Found::default() };
-    let broken = !found.once.is_empty();
-    found.places = found.once.iter().filter_map(|m| m.span).collect();
-    let mut axes = sweep::axes(&root, &mut found.once);
-    for (source, argument) in (1..).zip(overrides) {
-        set::apply(source, argument, &mut root, &mut axes, &mut found.once);
-    }
-    let mut cases = Vec::new();
-    let mut description = None;
-    let mut size = 0;
-    match sweep::count(&axes) {
-        Ok(count) => {
-            for index in 0..count {
-                let mut mistakes = Vec::new();
-                let (key, document) = sweep::case(&root, &axes, index, &mut mistakes);
-                let resolved = resolve(&document, folder, gpu, broken);
-                mistakes.extend(resolved.mistakes);
-                found.add(&key, mistakes);
-                if found.of_cases.len() > ENOUGH {
-                    break;
-                }
-                description = resolved.description;
-                if let (Some(Run { allocator, work, feed, log, save }), true) = (resolved.case, found.is_empty()) {
-                    size += values(&work);
-                    if count > 1 && size > MOST_VALUES_IN_PLANS {
-                        let message = format!(
-                            "the sweep is too large: its first {} cases come to {size} tensors, and at most {MOST_VALUES_IN_PLANS} are possible",
-                            index + 1
-                        );
-                        found.once.push(Diagnostic::new(sweep_span(&root), message));
+        let Draft { name, shown, folder, text, gpu, root, mistakes } = self;
+        let mut root = root.clone();
+        let mut found = Found { once: mistakes.clone(), ..Found::default() };
+        let broken = !found.once.is_empty();
+        found.places = found.once.iter().filter_map(|m| m.span).collect();
+        let mut axes = sweep::axes(&root, &mut found.once);
+        for (source, argument) in (1..).zip(overrides) {
+            set::apply(source, argument, &mut root, &mut axes, &mut found.once);
+        }
+        let mut cases = Vec::new();
+        let mut description = None;
+        let mut size = 0;
+        match sweep::count(&axes) {
+            Ok(count) => {
+                for index in 0..count {
+                    let mut mistakes = Vec::new();
+                    let (key, document) = sweep::case(&root, &axes, index, &mut mistakes);
+                    let resolved = resolve(&document, folder, gpu, broken);
+                    mistakes.extend(resolved.mistakes);
+                    found.add(&key, mistakes);
+                    if found.of_cases.len() > ENOUGH {
                         break;
                     }
-                    let resolved = spell::out(&document, &work);
-                    cases.push(Case { key, allocator, work, feed, log, save, resolved });
-                } else {
-                    cases.clear();
+                    description = resolved.description;
+                    if let (Some(Run { allocator, work, feed, log, save }), true) = (resolved.case, found.is_empty()) {
+                        size += values(&work);
+                        if count > 1 && size > MOST_VALUES_IN_PLANS {
+                            let message = format!(
+                                "the sweep is too large: its first {} cases come to {size} tensors, and at most {MOST_VALUES_IN_PLANS} are possible",
+                                index + 1
+                            );
+                            found.once.push(Diagnostic::new(sweep_span(&root), message));
+                            break;
+                        }
+                        let resolved = spell::out(&document, &work);
+                        cases.push(Case { key, allocator, work, feed, log, save, resolved });
+                    } else {
+                        cases.clear();
+                    }
                 }
+                found.cases = count;
             }
-            found.cases = count;
+            Err(message) => {
+                found.once.push(Diagnostic::new(sweep_span(&root), message));
+            }
         }
-        Err(message) => {
-            found.once.push(Diagnostic::new(sweep_span(&root), message));
+        if found.is_empty() {
+            return Ok(Experiment { name: name.clone(), description, cases });
         }
+        let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
+        let sources = std::iter::once(Source { name: shown.clone(), text: text.clone() }).chain(overrides.iter().map(named)).collect();
+        Err(Diagnostics::new(sources, found.list(&axes)))
     }
-    if found.is_empty() {
-        return Ok(Experiment { name: name.clone(), description, cases });
-    }
-    let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
-    let sources = std::iter::once(Source { name: shown.clone(), text: text.clone() }).chain(overrides.iter().map(named)).collect();
-    Err(Diagnostics::new(sources, found.list(&axes)))
 }
 
 /// Mistakes after which no further cases are looked at.

@@ -11,6 +11,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// A node of the table: which modules it is, and which it may use besides itself.
 const TABLE: &[(&str, &[&str])] = &[
     ("meta", &[]),
+    ("build", &[]),
     ("whole", &[]),
     ("record", &["meta"]),
     ("alloc", &["meta"]),

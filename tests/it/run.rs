@@ -148,6 +148,20 @@ fn a_folder_runs_all_its_experiments() {
 }
 
 #[test]
+fn what_no_view_makes_a_row_of_is_copied() {
+    let s = Sandbox::new();
+    s.write(
+        "rows.toml",
+        "[model]\ninput = { features = [12, 8] }\nlayers = [{ lstm = { hidden_size = 6 } }, \"flatten\", { linear = { out_features = 3 } }]\n\
+         [train]\nbatch_size = 4\nsteps = 2\nloss = \"cross_entropy\"\noptimizer = \"adam\"\n",
+    );
+    for device in ["virtual", "host"] {
+        let out = s.run(&["rows.toml", "--device", device]).exits(0);
+        assert!(out.stdout.contains("predicted = measured in all 13 rows"), "{device}: {}", out.stdout);
+    }
+}
+
+#[test]
 fn quiet_prints_nothing() {
     let s = Sandbox::new();
     let out = s.write("small.toml", SMALL).run(&["small.toml", "--device", "virtual", "--quiet"]).exits(0);

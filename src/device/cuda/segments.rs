@@ -17,7 +17,7 @@ use super::nvml;
 use crate::alloc::{AddressSpace, Backing, BackingError};
 use crate::meta::bytes::MIB;
 
-/// Address space in memories of the GPU: the rule's chunks are never given back, so that what is placed spreads over more than all memory.
+/// Address space in memories of the GPU: where the smallest segment keeps a whole chunk, it takes sixteen times its size.
 const SPREAD: u64 = 16;
 /// What the driver maps in multiples of.
 const GRANULE: u64 = 2 * MIB;
