@@ -41,11 +41,11 @@ impl Slot {
         elements(&self.shape).expect("the batch was checked") * usize::try_from(self.dtype.bytes()).expect("a width is small")
     }
 
-    /// Appends one sample's elements.
+    /// Whether a sample can go in.
     ///
     /// # Errors
-    /// A sentence where the shape is another or an element is out of range.
-    pub(super) fn append(&self, array: &Array, bytes: &mut Vec<u8>) -> Result<(), String> {
+    /// A sentence where its shape is another or an element is out of range.
+    pub(super) fn check(&self, array: &Array) -> Result<(), String> {
         if array.shape != self.shape {
             return Err(format!("has shape {:?}, but {} takes {:?}", array.shape, self.name, self.shape));
         }
@@ -55,29 +55,46 @@ impl Slot {
                 return Err(format!("the {what} {wrong} is out of range: {what}s are 0 to {}", below - 1));
             }
         }
-        let values = array.values.iter();
+        Ok(())
+    }
+
+    /// Writes one sample's elements into memory for as many.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check) says.
+    pub(super) fn write(&self, array: &Array, bytes: &mut [u8]) -> Result<(), String> {
+        self.check(array)?;
+        let values = &array.values;
         match self.dtype {
-            DType::F64 => values.for_each(|v| bytes.extend(v.to_ne_bytes())),
-            DType::F32 => values.for_each(|v| bytes.extend((*v as f32).to_ne_bytes())),
+            DType::F64 => put(bytes, values, f64::to_ne_bytes),
+            DType::F32 => put(bytes, values, |v| (v as f32).to_ne_bytes()),
             // By way of f32, as PyTorch makes halves.
-            DType::F16 => values.for_each(|v| bytes.extend(f16::from_f32(*v as f32).to_ne_bytes())),
-            DType::BF16 => values.for_each(|v| bytes.extend(bf16::from_f32(*v as f32).to_ne_bytes())),
-            DType::I64 => values.for_each(|v| bytes.extend((*v as i64).to_ne_bytes())),
-            DType::Bool | DType::U8 => bytes.extend(values.map(|v| *v as u8)),
+            DType::F16 => put(bytes, values, |v| f16::from_f32(v as f32).to_ne_bytes()),
+            DType::BF16 => put(bytes, values, |v| bf16::from_f32(v as f32).to_ne_bytes()),
+            DType::I64 => put(bytes, values, |v| (v as i64).to_ne_bytes()),
+            DType::Bool | DType::U8 => put(bytes, values, |v| [v as u8]),
         }
         Ok(())
     }
 }
 
-/// A batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Batch {
-    /// The input's elements, sample after sample.
-    pub input: Vec<u8>,
+fn put<const N: usize>(bytes: &mut [u8], values: &[f64], encode: impl Fn(f64) -> [u8; N]) {
+    let (places, rest) = bytes.as_chunks_mut::<N>();
+    assert!(rest.is_empty() && places.len() == values.len(), "a sample fills its place in the batch");
+    for (place, value) in places.iter_mut().zip(values) {
+        *place = encode(*value);
+    }
+}
+
+/// A batch, in memory of a kind that whoever takes it chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch<M> {
+    /// The input's elements, sample after sample, in as many pieces as the batch was made in.
+    pub input: Vec<M>,
     /// The target's, where the loss has one.
-    pub target: Option<Vec<u8>>,
+    pub target: Option<Vec<M>>,
     /// Time that workers spent on it, added up.
     pub preparing: Duration,
     /// When the first of them began, and the last was done.
-    pub when: Option<(Instant, Instant)>,
+    pub when: (Instant, Instant),
 }

@@ -47,10 +47,9 @@ fn prepared(source: &dyn Source, feed: &Feed, number: u64) -> Result<Sample, Dat
     for step in &feed.settings.prepare {
         step.apply(&mut sample, &mut random).map_err(refuse)?;
     }
-    let mut bytes = Vec::new();
-    feed.input.append(&sample.input, &mut bytes).map_err(refuse)?;
+    feed.input.check(&sample.input).map_err(refuse)?;
     if let (Some(slot), Some(array)) = (&feed.target, &sample.target) {
-        slot.append(array, &mut bytes).map_err(refuse)?;
+        slot.check(array).map_err(refuse)?;
     }
     Ok(sample)
 }

@@ -24,7 +24,7 @@ pub use context::Exec;
 pub use random::{Generator, Stream};
 pub(crate) use sum::Combine;
 pub use transfer::{Later, Staged};
-pub use uploads::{Needed, Uploads};
+pub use uploads::{Needed, Room, Uploads};
 pub use workspace::{Thread, Workspace};
 
 /// What running can end in: a value, or no memory for it.

@@ -7,7 +7,7 @@
 use super::Exec;
 use super::transfer::{Elements, Staged};
 use crate::device::Device;
-use crate::device::cuda::{CopyStream, Staging};
+use crate::device::cuda::{Chunk, CopyStream, Staging};
 use crate::tensor::Tensor;
 
 /// The way.
@@ -17,6 +17,45 @@ pub struct Uploads {
     staging: Option<Staging>,
     /// What copies ahead, where that goes on by itself.
     ahead: Option<CopyStream>,
+    /// The program's own memory for batches that nobody writes now.
+    spare: Vec<Vec<Vec<Room>>>,
+}
+
+/// Memory that a piece of a batch is written into before it is uploaded.
+#[derive(Debug)]
+pub struct Room(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Own(Vec<u8>),
+    Pinned(Chunk),
+}
+
+impl AsMut<[u8]> for Room {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Kind::Own(bytes) => bytes,
+            Kind::Pinned(chunk) => chunk.as_mut(),
+        }
+    }
+}
+
+impl Room {
+    /// The program's own memory; empty where this is not.
+    fn own(&self) -> &[u8] {
+        match &self.0 {
+            Kind::Own(bytes) => bytes,
+            Kind::Pinned(_) => &[],
+        }
+    }
+
+    /// The page-locked memory, where it is any.
+    fn pinned(self) -> Option<Chunk> {
+        match self.0 {
+            Kind::Own(_) => None,
+            Kind::Pinned(chunk) => Some(chunk),
+        }
+    }
 }
 
 /// When a batch is needed.
@@ -32,10 +71,11 @@ impl Exec {
     /// A way for batches: through page-locked memory where `pinned`, with a stream of its own where some are copied `ahead`.
     #[must_use]
     pub fn uploads(&self, pinned: bool, ahead: bool) -> Uploads {
-        match self.device() {
-            Device::Cuda(gpu) => Uploads { staging: pinned.then(|| gpu.staging()), ahead: ahead.then(|| gpu.copy_stream()) },
-            Device::Host(_) | Device::Virtual => Uploads { staging: None, ahead: None },
-        }
+        let (staging, ahead) = match self.device() {
+            Device::Cuda(gpu) => (pinned.then(|| gpu.staging()), ahead.then(|| gpu.copy_stream())),
+            Device::Host(_) | Device::Virtual => (None, None),
+        };
+        Uploads { staging, ahead, spare: Vec::new() }
     }
 }
 
@@ -47,18 +87,41 @@ impl Uploads {
         }
     }
 
-    /// Overwrites contiguous tensors with elements as they are stored. They have been read when this returns.
-    pub fn upload(&mut self, exec: &Exec, parts: &[(&[u8], &Tensor)], needed: Needed) {
-        exec.on_host(|host| parts.iter().for_each(|(bytes, to)| host.upload(to.operand(), bytes)));
-        exec.on_cuda(|gpu| {
-            let beside = self.ahead.as_ref().filter(|_| needed == Needed::Later);
-            let parts = parts.iter().map(|(bytes, to)| (to.operand().address, *bytes));
-            match (&mut self.staging, beside) {
-                (Some(staging), beside) => staging.upload(&parts.collect::<Vec<_>>(), beside),
-                (None, Some(beside)) => parts.for_each(|(to, bytes)| beside.upload(to, bytes)),
-                (None, None) => parts.for_each(|(to, bytes)| gpu.upload(to, bytes)),
-            }
-        });
+    /// Memory to write a batch into: for each of its parts, pieces of these sizes in bytes, which every call says alike.
+    pub fn room(&mut self, sizes: &[Vec<usize>]) -> Vec<Vec<Room>> {
+        if let Some(lot) = self.staging.as_mut().and_then(|staging| staging.lot(sizes)) {
+            return lot.into_iter().map(|pieces| pieces.into_iter().map(|chunk| Room(Kind::Pinned(chunk))).collect()).collect();
+        }
+        let own = |&bytes: &usize| Room(Kind::Own(vec![0; bytes]));
+        self.spare.pop().unwrap_or_else(|| sizes.iter().map(|pieces| pieces.iter().map(own).collect()).collect())
+    }
+
+    /// Overwrites contiguous tensors with elements as they are stored, piece after piece. The memory is given out again once it was read.
+    pub fn upload(&mut self, exec: &Exec, parts: Vec<(Vec<Room>, &Tensor)>, needed: Needed) {
+        let beside = self.ahead.as_ref().filter(|_| needed == Needed::Later);
+        if let Some(staging) = &mut self.staging {
+            // After a failure some are the program's own: nothing is copied any more.
+            let pinned = |(pieces, to): (Vec<Room>, &Tensor)| (to.operand().address, pieces.into_iter().filter_map(Room::pinned).collect());
+            staging.upload(parts.into_iter().map(pinned).collect(), beside);
+            return;
+        }
+        for (pieces, to) in &parts {
+            exec.on_host(|host| match &pieces[..] {
+                [whole] => host.upload(to.operand(), whole.own()),
+                pieces => host.upload(to.operand(), &pieces.iter().map(Room::own).collect::<Vec<_>>().concat()),
+            });
+            exec.on_cuda(|gpu| {
+                let mut address = to.operand().address;
+                for bytes in pieces.iter().map(Room::own) {
+                    match beside {
+                        Some(beside) => beside.upload(address, bytes),
+                        None => gpu.upload(address, bytes),
+                    }
+                    address += bytes.len() as u64;
+                }
+            });
+        }
+        self.spare.push(parts.into_iter().map(|(pieces, _)| pieces).collect());
     }
 
     /// Overwrites a contiguous tensor with staged elements, without waiting.

@@ -5,13 +5,14 @@ use std::time::Instant;
 use super::data::Synthetic;
 use super::outfit::Outfit;
 use crate::data::{DataError, Pipeline};
-use crate::exec::{Exec, Needed, Uploads};
+use crate::exec::{Exec, Needed, Room, Uploads};
 use crate::model::Plan;
 use crate::record::StepTimes;
 use crate::tensor::Tensor;
 
 /// Batches, and their way to the device.
 pub(super) struct Batches<'a> {
+    /// It ends before the memory that its threads write to is given back.
     source: Source<'a>,
     uploads: Uploads,
     /// When the loop began.
@@ -22,7 +23,7 @@ pub(super) struct Batches<'a> {
 enum Source<'a> {
     None,
     Synthetic(Synthetic<'a>),
-    Files(Box<Pipeline>),
+    Files(Box<Pipeline<Room>>),
 }
 
 /// How a batch came about, in seconds.
@@ -82,15 +83,15 @@ impl<'a> Batches<'a> {
                 Ok(Made::default())
             }
             Source::Files(pipeline) => {
-                let batch = timed(&mut times.waiting, || pipeline.next_batch())?;
-                timed(&mut times.copying, || match (&batch.target, target) {
-                    (Some(bytes), Some(target)) => uploads.upload(exec, &[(&batch.input, input), (bytes, target)], needed),
-                    _ => uploads.upload(exec, &[(&batch.input, input)], needed),
-                });
+                let batch = timed(&mut times.waiting, || pipeline.next_batch(|sizes| uploads.room(sizes)))?;
                 let began = self.began;
                 let since = |moment: Instant| moment.saturating_duration_since(began).as_secs_f64();
-                let prepared = batch.when.map(|(from, to)| (since(from), since(to)));
-                Ok(Made { preparing: batch.preparing.as_secs_f64(), prepared })
+                let made = Made { preparing: batch.preparing.as_secs_f64(), prepared: Some((since(batch.when.0), since(batch.when.1))) };
+                timed(&mut times.copying, || {
+                    let parts = [Some((batch.input, input)), batch.target.zip(target)];
+                    uploads.upload(exec, parts.into_iter().flatten().collect(), needed);
+                });
+                Ok(made)
             }
         }
     }

@@ -131,7 +131,7 @@ pub(super) struct TfRecord {
     file: At,
     input: String,
     target: String,
-    /// Where each record's length stands.
+    /// Where each record's length stands, and where the last ends.
     starts: Vec<u64>,
     layout: Layout,
 }
@@ -146,9 +146,9 @@ fn first(file: &At, input: &str, target: &str) -> Result<Layout, DataError> {
     if file.length == 0 {
         return Err(DataError::of_file(&file.path, "has no records"));
     }
-    let bytes = record(file, 0, Place::Record(1))?;
+    let bytes = record(file, 0, length(file, 0, Place::Record(1))?, Place::Record(1))?;
     let refuse = |what: String| DataError::new(&file.path, Place::Record(1), what);
-    let features = features(&bytes).map_err(refuse)?;
+    let features = features(&bytes[HEAD as usize..]).map_err(refuse)?;
     let (input, whole) = array(&features, input).map_err(refuse)?.ok_or_else(|| refuse(absent(input, &features)))?;
     let target = array(&features, target).map_err(refuse)?;
     let target = target.map(|(array, whole)| Part { shape: array.shape, whole });
@@ -180,14 +180,21 @@ fn length(file: &At, start: u64, place: Place) -> Result<u64, DataError> {
     Ok(length)
 }
 
-/// The record that begins at `start`.
-fn record(file: &At, start: u64, place: Place) -> Result<Vec<u8>, DataError> {
-    let length = length(file, start, place)?;
-    let mut bytes = vec![0; usize::try_from(length + TAIL).map_err(|_| DataError::new(&file.path, place, "is too large"))?];
-    file.read(start + HEAD, &mut bytes, place)?;
-    let checksum = bytes.split_off(bytes.len() - TAIL as usize);
-    if masked(&bytes).to_le_bytes()[..] != checksum {
-        return Err(DataError::new(&file.path, place, "its checksum is wrong: the file is damaged here"));
+/// The record that begins at `start`, whose length was read.
+fn record(file: &At, start: u64, length: u64, place: Place) -> Result<Vec<u8>, DataError> {
+    let refuse = |what: &str| DataError::new(&file.path, place, what);
+    let whole = length.checked_add(HEAD + TAIL).and_then(|n| usize::try_from(n).ok()).ok_or_else(|| refuse("is too large"))?;
+    let mut bytes = vec![0; whole];
+    file.read(start, &mut bytes, place)?;
+    let checksum = bytes.split_off(whole - TAIL as usize);
+    if masked(&bytes[..8]).to_le_bytes() != bytes[8..HEAD as usize] {
+        return Err(refuse("the checksum of its length is wrong"));
+    }
+    if length.to_le_bytes() != bytes[..8] {
+        return Err(refuse("its length is not what it was when the file was opened"));
+    }
+    if masked(&bytes[HEAD as usize..]).to_le_bytes()[..] != checksum {
+        return Err(refuse("its checksum is wrong: the file is damaged here"));
     }
     Ok(bytes)
 }
@@ -241,6 +248,7 @@ impl TfRecord {
             starts.push(at);
             at += HEAD + length(&file, at, Place::Record(starts.len() as u64))? + TAIL;
         }
+        starts.push(at);
         Ok(Self { file, input: input.to_owned(), target: target.to_owned(), starts, layout })
     }
 }
@@ -251,15 +259,16 @@ impl Source for TfRecord {
     }
 
     fn samples(&self) -> u64 {
-        self.starts.len() as u64
+        self.starts.len() as u64 - 1
     }
 
     fn read(&self, number: u64) -> Result<Sample, DataError> {
         let place = Place::Record(number + 1);
-        let start = self.starts[usize::try_from(number).expect("records are counted in memory")];
-        let bytes = record(&self.file, start, place)?;
+        let at = usize::try_from(number).expect("records are counted in memory");
+        let (start, end) = (self.starts[at], self.starts[at + 1]);
+        let bytes = record(&self.file, start, end - start - HEAD - TAIL, place)?;
         let refuse = |what: String| DataError::new(&self.file.path, place, what);
-        let features = features(&bytes).map_err(refuse)?;
+        let features = features(&bytes[HEAD as usize..]).map_err(refuse)?;
         let (input, _) = array(&features, &self.input).map_err(refuse)?.ok_or_else(|| refuse(absent(&self.input, &features)))?;
         let target = array(&features, &self.target).map_err(refuse)?.map(|(array, _)| array);
         Ok(Sample { input, target })

@@ -40,7 +40,7 @@ pub use library::{Found, Library};
 pub use lists::{Entry, pack};
 pub use module::{Kernel, Source};
 pub use nvml::{Gauge, Reading};
-pub use pinned::{Pending, Pinned};
+pub use pinned::{Chunk, Pending, Pinned};
 pub use recurrent::{RecurrentGradients, RecurrentTensors};
 pub use segments::Segments;
 pub use staging::Staging;

@@ -1,7 +1,10 @@
 //! Page-locked host memory: what the GPU reads and writes by itself while the program goes on.
+//!
+//! Invariant: while the GPU reads or writes a place, nobody else writes it: memory, or its parts, are with their owner then.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cudarc::driver::sys;
 
@@ -24,19 +27,23 @@ pub(super) struct Memory {
     bytes: usize,
 }
 
+// SAFETY: an address that is valid in every thread; what is written and read there goes through `&mut Memory`, or through parts of it that
+// do not overlap.
+unsafe impl Send for Memory {}
+// SAFETY: as above; what `&Memory` gives is the address and the size.
+unsafe impl Sync for Memory {}
+
 impl Memory {
+    /// All zeros.
     pub(super) fn new(bytes: usize) -> Result<Self, CudaError> {
         let mut start = std::ptr::null_mut();
         if bytes > 0 {
             // SAFETY: `start` takes the address.
             driver("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, 0) })?;
+            // SAFETY: so many bytes were just allocated there.
+            unsafe { std::ptr::write_bytes(start.cast::<u8>(), 0, bytes) };
         }
         Ok(Self { start: start.cast(), bytes })
-    }
-
-    /// How many bytes it holds.
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Overwrites it from byte `at` on. Nothing copies to or from there meanwhile.
@@ -66,6 +73,60 @@ impl Drop for Memory {
             // SAFETY: allocated in `new`; whoever owned it has waited for the GPU. An answer has nobody to go to.
             let _ = unsafe { sys::cuMemFreeHost(self.start.cast()) };
         }
+    }
+}
+
+/// A part of page-locked memory, to be written by whoever has it, in any thread.
+#[derive(Debug)]
+pub struct Chunk {
+    memory: Arc<Memory>,
+    at: usize,
+    bytes: usize,
+}
+
+impl Chunk {
+    /// Parts of new memory: each begins at its place and has so many bytes. They do not overlap.
+    pub(super) fn split(memory: Memory, parts: impl IntoIterator<Item = (usize, usize)>) -> Vec<Self> {
+        let memory = Arc::new(memory);
+        let mut end = 0;
+        let part = |(at, bytes): (usize, usize)| {
+            assert!(at >= end && at <= memory.bytes && bytes <= memory.bytes - at, "parts lie one behind the other within the memory");
+            end = at + bytes;
+            Self { memory: Arc::clone(&memory), at, bytes }
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    /// Whether the other part begins where this one ends.
+    pub(super) fn goes_on_in(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.memory, &other.memory) && self.at + self.bytes == other.at
+    }
+
+    /// Begins to copy `bytes` from its beginning on to the GPU, past its end where others go on there. Whoever has it and those others keeps
+    /// them until that is done.
+    pub(super) fn upload(&self, bytes: usize, to: u64, stream: sys::CUstream) -> Result<(), CudaError> {
+        self.memory.upload(self.at, bytes, to, stream)
+    }
+
+    /// The memory that it is part of.
+    pub(super) fn memory(&self) -> Arc<Memory> {
+        Arc::clone(&self.memory)
+    }
+
+    /// How many bytes it holds.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl AsMut<[u8]> for Chunk {
+    fn as_mut(&mut self) -> &mut [u8] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: within the memory, as `split` made sure, which lives as long as this; all bytes were written once. Parts do not overlap, and
+        // this one is borrowed: nobody else has it, and the GPU does not read it, since whoever has it has waited for that.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start.add(self.at), self.bytes) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use runner::data::{Array, DataError, Feed, Files, Layout, Part, Pipeline, Place, Sample, Settings, Slot, Source, Step};
+use runner::data::{Array, Batch, DataError, Feed, Files, Layout, Part, Pipeline, Place, Sample, Settings, Slot, Source, Step};
 use runner::meta::DType;
 
 /// Samples that are there already.
@@ -46,8 +46,17 @@ fn feed(prepare: Vec<Step>, input: Slot, target: Option<Slot>) -> Feed {
     Feed { settings, batch: 1, input, target }
 }
 
-fn numbers(bytes: &[u8]) -> Vec<f64> {
-    bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().unwrap())).collect()
+/// The first batch.
+fn first(source: Given, feed: &Feed) -> Result<Batch<Vec<u8>>, DataError> {
+    Pipeline::over(Box::new(source), feed, 0, 1).next_batch(memory)
+}
+
+fn memory(sizes: &[Vec<usize>]) -> Vec<Vec<Vec<u8>>> {
+    sizes.iter().map(|pieces| pieces.iter().map(|&bytes| vec![0xff; bytes]).collect()).collect()
+}
+
+fn numbers(pieces: &[Vec<u8>]) -> Vec<f64> {
+    pieces.concat().chunks(8).map(|b| f64::from_ne_bytes(b.try_into().unwrap())).collect()
 }
 
 /// 0, 1, 2 and so on in a shape.
@@ -61,7 +70,7 @@ fn after(step: &Step, shape: &[u64]) -> (Vec<u64>, Vec<f64>) {
     let mut layout = source.layout.clone();
     step.layout(&mut layout).unwrap();
     let feed = feed(vec![step.clone()], slot(&layout.input.shape, DType::F64), None);
-    let batch = Pipeline::over(Box::new(source), &feed, 0, 1).next_batch().unwrap();
+    let batch = first(source, &feed).unwrap();
     (layout.input.shape, numbers(&batch.input))
 }
 
@@ -91,7 +100,7 @@ fn a_target_that_runs_along_is_padded_and_cut_too() {
     {
         let source = Given::new(vec![Sample { input: counted(&[2]), target: Some(target.clone()) }]);
         let feed = feed(vec![step], slot(&[length], DType::F64), Some(slot(&[length], DType::F64)));
-        let batch = Pipeline::over(Box::new(source), &feed, 0, 1).next_batch().unwrap();
+        let batch = first(source, &feed).unwrap();
         assert_eq!(numbers(&batch.target.unwrap()), expected);
     }
 }
@@ -102,7 +111,7 @@ fn labels_become_hot_or_are_refused() {
         let target = Array { shape: vec![], values: vec![label] };
         let source = Given::new(vec![Sample { input: counted(&[1]), target: Some(target) }]);
         let feed = feed(vec![Step::OneHot { classes: 3 }], slot(&[1], DType::F64), Some(slot(&[3], DType::F64)));
-        Pipeline::over(Box::new(source), &feed, 0, 1).next_batch().map(|batch| numbers(&batch.target.unwrap()))
+        first(source, &feed).map(|batch| numbers(&batch.target.unwrap()))
     };
     assert_eq!(hot(2.0).unwrap(), [0.0, 0.0, 1.0]);
     for wrong in [3.0, -1.0, 0.5] {
@@ -120,7 +129,7 @@ fn tokens_are_whole_numbers_below_the_vocabulary() {
     assert!(feed.check(&layout(false)).is_err_and(|refusal| refusal.what.contains("fractions")));
     let batch = |values: [f64; 2]| {
         let source = Given::new(vec![Sample { input: Array { shape: vec![2], values: values.to_vec() }, target: None }]);
-        Pipeline::over(Box::new(source), &feed, 0, 1).next_batch()
+        first(source, &feed)
     };
     assert!(batch([0.0, 15.0]).is_ok());
     for wrong in [16.0, -1.0, 0.5, f64::NAN] {
@@ -132,8 +141,8 @@ fn tokens_are_whole_numbers_below_the_vocabulary() {
 fn every_type_is_written() {
     for (dtype, width) in [(DType::F64, 8), (DType::F32, 4), (DType::F16, 2), (DType::BF16, 2), (DType::I64, 8), (DType::U8, 1)] {
         let source = Given::new(vec![Sample { input: counted(&[3]), target: None }]);
-        let batch = Pipeline::over(Box::new(source), &feed(vec![], slot(&[3], dtype), None), 0, 1).next_batch().unwrap();
-        assert_eq!(batch.input.len(), 3 * width, "{dtype}");
+        let batch = first(source, &feed(vec![], slot(&[3], dtype), None)).unwrap();
+        assert_eq!(batch.input.concat().len(), 3 * width, "{dtype}");
     }
 }
 
@@ -143,7 +152,7 @@ fn order(samples: u64, shuffle: Option<u64>, from: u64, count: usize) -> Vec<u64
     let mut feed = feed(vec![], slot(&[], DType::F64), None);
     feed.settings.shuffle = shuffle;
     let mut pipeline = Pipeline::over(Box::new(Given::new(numbered.collect())), &feed, from, u64::MAX);
-    (0..count).map(|_| numbers(&pipeline.next_batch().unwrap().input)[0] as u64).collect()
+    (0..count).map(|_| numbers(&pipeline.next_batch(memory).unwrap().input)[0] as u64).collect()
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn the_next_batch_is_copied_beside_the_step_and_waited_for_by_events() {
 }
 
 #[test]
-fn pinned_batches_are_not_waited_for_and_slots_are_not_overwritten() {
+fn pinned_batches_are_not_waited_for_and_memory_is_not_overwritten() {
     let s = Sandbox::new();
     write_samples(&s);
     s.write("a.toml", &classifier(&format!("{NPY}\n[log]\nevery = 6")));
@@ -69,11 +69,47 @@ fn pinned_batches_are_not_waited_for_and_slots_are_not_overwritten() {
     let copies: Vec<&Vec<String>> = log.iter().filter(|l| l[0] == "copy").collect();
     assert_eq!(copies.len(), 24);
     assert!(copies.iter().all(|l| l[3] == "pinned" && l.last().unwrap() == "0"));
-    // From the fourth batch on a slot is used again, once its event has come to pass.
-    assert!(log.iter().filter(|l| l[0] == "await").count() >= 9);
     // Pageable bytes are copied by a call that waits.
     on_cuda(&s, "", "--set data.pinned=false").unwrap().exits(0);
     assert!(asked(&s).iter().all(|l| l[0] != "copy"));
+    // Small batches, which are told of several at a time, and one that is not; on both streams.
+    for (batch, steps, device_prefetch) in [(5, 100, false), (5, 100, true), (12_000, 12, true)] {
+        let set = format!("--set train.steps={steps} --set train.batch_size={batch} --set data.device_prefetch={device_prefetch}");
+        on_cuda(&s, "", &set).unwrap().exits(0);
+        assert_eq!(s.read("report"), NOTHING_HELD);
+        let log = asked(&s);
+        let copies: Vec<usize> = (0..log.len()).filter(|&i| log[i][0] == "copy").collect();
+        let mut again = 0;
+        for (number, &i) in copies.iter().enumerate() {
+            // Whoever last copied from there has been told that it was read.
+            let Some(&before) = copies[..number].iter().rev().find(|&&j| log[j][4] == log[i][4]) else { continue };
+            again += 1;
+            let stream = log[before].last().unwrap();
+            let told = (before..i).any(|r| {
+                log[r][0] == "record" && log[r].last().unwrap() == stream && log[r..i].iter().any(|l| l[0] == "await" && l[1] == log[r][1])
+            });
+            assert!(told, "batch {batch}: copy {number} reads what may be written: {:?}", log[i]);
+        }
+        assert!(again > steps / 2, "memory is used again: {again} of {} copies", copies.len());
+    }
+}
+
+#[test]
+fn one_worker_or_eight_copy_the_same_bytes() {
+    let s = Sandbox::new();
+    write_samples(&s);
+    s.write("a.toml", &classifier(&format!("{NPY}\nshuffle = 7\n[log]\nevery = 6")));
+    let mut copied = Vec::new();
+    for set in ["workers=1", "workers=8", "workers=3 --set data.prefetch=7", "workers=2 --set data.device_prefetch=true"] {
+        let Some(out) = on_cuda(&s, "", &format!("--set data.{set}")) else { return };
+        out.exits(0);
+        let copies = asked(&s).into_iter().filter(|l| l[0] == "copy").map(|l| (l[2].clone(), l[5].clone()));
+        copied.push(copies.collect::<Vec<_>>());
+    }
+    // Pieces lie one behind the other, so that a batch takes one copy for its input and one for its target whoever made it.
+    assert_eq!(copied[0].len(), 24);
+    assert!(copied[0].iter().collect::<std::collections::BTreeSet<_>>().len() > 12, "batches differ");
+    assert!(copied.iter().all(|c| *c == copied[0]));
 }
 
 #[test]
