@@ -196,7 +196,9 @@ impl<M> Drop for Pipeline<M> {
 /// Where the pieces of a batch begin and end.
 fn pieces(batch: u64, workers: usize) -> Vec<u64> {
     let pieces = u64::try_from(workers).unwrap_or(u64::MAX).min(batch);
-    (0..=pieces).map(|piece| u64::try_from(u128::from(batch) * u128::from(piece) / u128::from(pieces)).expect("no more than the batch")).collect()
+    (0..=pieces)
+        .map(|piece| u64::try_from(u128::from(batch) * u128::from(piece) / u128::from(pieces)).expect("no more than the batch"))
+        .collect()
 }
 
 impl<M> Shared<M> {

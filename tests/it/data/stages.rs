@@ -1,8 +1,8 @@
 //! The pipeline with each of its stages killed: nothing hangs, and whoever trains hears why.
 
 use std::path::Path;
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use runner::data::{Array, DataError, Feed, Files, Layout, Part, Pipeline, Place, Sample, Settings, Slot, Source, Step};
