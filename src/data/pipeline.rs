@@ -11,6 +11,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -32,6 +33,8 @@ const LONGEST_NAP: Duration = Duration::from_millis(10);
 /// What all threads share.
 struct Shared<M> {
     source: Box<dyn Source>,
+    /// Its first file.
+    file: PathBuf,
     feed: Feed,
     /// Nobody wants anything any more.
     over: AtomicBool,
@@ -131,6 +134,7 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
         let sizes = [Some(&feed.input), feed.target.as_ref()].into_iter().flatten().map(sizes).collect();
         let (todo, asked) = (VecDeque::new(), VecDeque::new());
         let shared = Arc::new(Shared {
+            file: source.place(0).0.to_path_buf(),
             source,
             feed: feed.clone(),
             over: AtomicBool::new(false),
@@ -231,7 +235,7 @@ impl<M> Shared<M> {
             desk = self.done.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
         if desk.asked[0].missing > 0 {
-            return Err(DataError::of_file(self.source.place(0).0, "the threads that prepare it are gone"));
+            return Err(self.gone());
         }
         let taken = desk.asked.pop_front().expect("it was looked at");
         desk.first += 1;
@@ -240,6 +244,10 @@ impl<M> Shared<M> {
         }
         drop(desk);
         Ok(taken.pieces.into_iter().flatten().collect())
+    }
+
+    fn gone(&self) -> DataError {
+        DataError::of_file(&self.file, "whoever was to prepare this batch is gone")
     }
 
     fn wake(&self, desk: &Desk<M>) {
@@ -297,28 +305,36 @@ impl<M> Desk<M> {
     }
 }
 
-/// A worker that ends, however that may be.
-struct Leaves<'a, M>(&'a Shared<M>);
+/// A worker, with the piece that it has and has not given: if it ends with one, however that may be, it gives up the piece.
+struct Worker<'a, M> {
+    shared: &'a Shared<M>,
+    piece: Cell<Option<(u64, usize)>>,
+}
 
-impl<M> Drop for Leaves<'_, M> {
+impl<M> Drop for Worker<'_, M> {
     fn drop(&mut self) {
-        self.0.desk().workers -= 1;
-        self.0.done.notify_one();
+        if let Some((batch, piece)) = self.piece.get() {
+            self.shared.give(batch, piece, Err(self.shared.gone()));
+        }
+        self.shared.desk().workers -= 1;
+        self.shared.done.notify_one();
     }
 }
 
 /// A worker's life.
 fn work<M: AsMut<[u8]>>(shared: &Shared<M>) {
-    let _leaves = Leaves(shared);
+    let worker = Worker { shared, piece: Cell::new(None) };
     let mut samples = Vec::new();
     while let Some(job) = shared.job(&mut samples) {
         let (batch, piece) = (job.batch, job.piece);
+        worker.piece.set(Some((batch, piece)));
         // The sample it is at, for the message of a panic.
         let at = Cell::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| prepare(shared, job, &samples, &at))).unwrap_or_else(|panic| {
             let (file, place) = shared.source.place(at.get());
             Err(DataError::new(file, place, format!("a worker panicked: {}", words(&*panic))))
         });
+        worker.piece.set(None);
         shared.give(batch, piece, result);
     }
 }

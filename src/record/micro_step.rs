@@ -29,7 +29,8 @@ pub struct StepTimes {
     pub preparing: f64,
     /// Asking for a batch to be copied to the device, and waiting for that where it is not page-locked.
     pub copying: f64,
-    /// The device computing, from the batch to the last update, by its own clock.
+    /// The device computing, by its own clock: on a GPU's stream, from when the batch is there to when the last update is done. What the stream
+    /// waits in between, for kernels that the program has not asked for yet, counts.
     pub busy: f64,
     /// Reading and telling the loss, where it is logged.
     pub logging: f64,

@@ -100,7 +100,7 @@ pub fn draw(steps: &[MicroStep], heading: &str, width: Width) -> Chart {
         bottom = memory.bottom();
     }
     let description = format!("Lanes of {} of {} micro-steps; {}", shown.len(), steps.len(), sentences(steps).join("; "));
-    Chart { width: pixels, height: bottom + 34.0, title: format!("What the time went to: {heading}"), description, body }
+    Chart { width: pixels, height: bottom + 40.0, title: format!("What the time went to: {heading}"), description, body }
 }
 
 /// What there is to say, in sentences without their capitals and stops. The first micro-step, which pays for what is made once, is left out.
@@ -120,9 +120,11 @@ pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
         ("saving", sum(|m| m.times.saving)),
     ];
     let parts: Vec<String> =
-        parts.iter().filter(|(_, part)| *part > 0.0).map(|(name, part)| format!("{} {name}", percent(*part))).collect();
+        parts.iter().filter(|(_, part)| *part >= 0.005 * whole).map(|(name, part)| format!("{} {name}", percent(*part))).collect();
     let busy = format!("device busy {} of the time", percent(sum(|m| m.times.busy).min(whole)));
-    let rate = format!("{} micro-steps a second", number((rest.len() as f64 / whole * 10.0).round() / 10.0));
+    let rate = rest.len() as f64 / whole;
+    let digits = if rate < 100.0 { 10.0 } else { 1.0 };
+    let rate = format!("{} micro-steps a second", number((rate * digits).round() / digits));
     let loop_ = if parts.is_empty() { None } else { Some(format!("the loop spent {}", parts.join(", "))) };
     [Some(busy), loop_, Some(rate)].into_iter().flatten().collect()
 }
@@ -187,6 +189,10 @@ fn draw_lanes(body: &mut String, frame: &Frame, steps: &[MicroStep], lanes: &[(S
     let x = |seconds: f64| round(frame.left + ((seconds - from) / span).clamp(0.0, 1.0) * frame.width);
     let words = format!("micro-steps {} to {}", name(first), name(last));
     label(body, "strong", "start", frame.left, frame.top - 8.0, &words);
+    // Under what is drawn of them, which may be no wider than these.
+    for m in steps {
+        let _ = writeln!(body, "<path class=\"between\" d=\"M{} {}V{}\"/>", x(m.times.began), frame.top, frame.bottom());
+    }
     for (i, (name, stretches)) in lanes.iter().enumerate() {
         let y = frame.top + i as f64 * PITCH;
         label(body, "faint", "end", frame.left - 8.0, y + PITCH / 2.0 + 4.0, name);
@@ -202,7 +208,6 @@ fn draw_lanes(body: &mut String, frame: &Frame, steps: &[MicroStep], lanes: &[(S
     times(body, frame, span, "time");
     for (m, next) in steps.iter().zip(steps.iter().skip(1).map(|m| m.times.began).chain([to])) {
         let (left, right) = (x(m.times.began), x(next));
-        let _ = writeln!(body, "<path class=\"between\" d=\"M{left} {}V{}\"/>", frame.top, frame.bottom());
         let _ = writeln!(
             body,
             "<rect class=\"hit\" x=\"{left}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>",
@@ -307,12 +312,13 @@ impl<'a> Run<'a> {
             let _ = writeln!(body, "<path class=\"{class}\" d=\"M{} {}H{}\"/>", frame.left, y(share), frame.right());
             label(body, "faint", "end", frame.left - 8.0, y(share) + 4.0, &format!("{:.0} %", 100.0 * share));
         }
+        // One outline: bars side by side would show a seam between every two.
         let each = frame.width / self.busy.len() as f64;
-        for (i, share) in self.busy.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            let (left, top) = (round(frame.left + i as f64 * each), y(share.min(1.0)));
-            let (class, tall) = (Work::Training.class(), round(frame.bottom() - top));
-            let _ = writeln!(body, "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{tall}\"/>", round(each));
+        let mut outline = format!("M{} {}", frame.left, frame.bottom());
+        for (i, share) in self.busy.iter().enumerate() {
+            let _ = write!(outline, "V{}H{}", y(share.min(1.0)), round(frame.left + (i + 1) as f64 * each));
         }
+        let _ = writeln!(body, "<path class=\"{}\" d=\"{outline}V{}Z\"/>", Work::Training.class(), frame.bottom());
         self.line(body, "s0", |m| m.load.utilisation.map(y));
         self.line(body, "s1", |m| m.load.cpu.map(y));
         times(body, frame, self.span, "time");

@@ -100,15 +100,15 @@ fn a_label_out_of_range() {
 fn a_file_that_shrinks_while_it_is_read() {
     let s = Sandbox::new();
     write_samples(&s);
-    s.write(
-        "a.toml",
-        &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }\nprepare = [{ cost = \"30ms\" }]\nprefetch = 0"),
-    );
-    // The first batch takes 150 ms; the file is cut while it is made.
-    let line = "\"$RUNNER\" a.toml --device host & sleep 0.5; truncate -s 200 x.npy; wait $!";
+    let files = "source = { npy = { input = \"x.npy\", target = \"y.npy\" } }\nprepare = [{ cost = \"20ms\" }]\nprefetch = 0";
+    s.write("a.toml", &classifier(&format!("{files}\n[log]\nevery = 1")).replace("steps = 12", "steps = 10000"));
+    // The file is cut once the first step is told.
+    let line = "\"$RUNNER\" a.toml --device host 2> told & until grep -q 'step 1:' told; do sleep 0.01; done; truncate -s 200 x.npy; \
+                wait $!; code=$?; cat told >&2; exit $code";
     s.shell(line).exits(1).complains(&["x.npy", "record ", "shrunk"]);
     let kept = rows(&s.read("results/a.csv"));
     assert!(!kept.is_empty() && kept.iter().all(|r| r["status"] == "ok"));
+    assert!(!rows(&s.read("results/a.training.csv")).is_empty());
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Source for Numbers {
         Ok(Sample { input: Array { shape: vec![], values: vec![number as f64] }, target: None })
     }
     fn place(&self, number: u64) -> (&Path, Place) {
+        assert_ne!(number, 666, "nobody knows where that is");
         (Path::new("numbers"), Place::Record(number + 1))
     }
 }
@@ -105,6 +106,24 @@ fn a_workers_panic_is_heard_with_its_message() {
         assert!(message.contains("record 14") && message.contains("panicked") && message.contains("unlucky"), "{message}");
         // The others go on.
         assert!(pipeline.next_batch(memory).is_ok());
+    }
+}
+
+#[test]
+fn a_worker_that_dies_is_missed() {
+    // A panic while a panic is told of ends the thread itself.
+    for (workers, prefetch) in [(1, 0), (3, 2), (3, 100)] {
+        let (mut pipeline, _) = pipeline(&feed(workers, prefetch), |n| {
+            assert_ne!(n, 666, "no such sample");
+            Ok(())
+        });
+        for _ in 0..83 {
+            pipeline.next_batch(memory).unwrap();
+        }
+        let message = pipeline.next_batch(memory).unwrap_err().to_string();
+        assert!(message.contains("numbers: ") && message.contains("gone"), "{message}");
+        // Where there are others, they go on.
+        assert_eq!(pipeline.next_batch(memory).is_ok(), workers > 1);
     }
 }
 
