@@ -154,10 +154,13 @@ fn run(exec: &Exec, tape: &Tape, node: &Node, ready: &mut Ready) -> Result<()> {
 
 /// The backward pass of an operator. What it unpacks dies with it, before its gradients are made to fit.
 fn differentiate(exec: &Exec, tape: &Tape, node: &Node, ran: &Ran, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-    let saved = ran.saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
+    let mut saved = ran.saved.borrow().iter().map(|s| s.unpack(exec, tape)).collect::<Result<Vec<_>>>()?;
     exec.memory().begin(node.running); // unpacking may have run a region again
     let at = Backward { saved: &saved, inputs: &ran.inputs, grads, needs: &ran.needs, stream: ran.stream };
-    OpKernel::backward(ran.op.kernel(), exec, &at)
+    let gradients = OpKernel::backward(ran.op.kernel(), exec, &at);
+    // Variables of PyTorch's function: the last one goes first.
+    while saved.pop().is_some() {}
+    gradients
 }
 
 /// The backward pass of an operator that wrote through a view (`CopySlices`): the view's part of the base's gradient goes through it, as a

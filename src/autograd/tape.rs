@@ -119,9 +119,11 @@ impl Tape {
         }
         let mut edges: Vec<Option<Edge>> = inputs.iter().map(|v| v.edge()).collect();
         let mut metas: Vec<Rc<TensorMeta>> = tensors.iter().map(|t| t.shared_meta()).collect();
-        if let (Some(edge), Some(folded)) = (&edges[0], kernel.folded(&tensors)) {
-            let of = std::mem::replace(&mut metas[0], Rc::new(folded));
-            edges[0] = Some(self.node(exec, Function::View(of), vec![Some(edge.clone())], 1));
+        for (i, seen) in kernel.viewed(&tensors) {
+            if let Some(edge) = edges[i].take() {
+                let of = std::mem::replace(&mut metas[i], seen);
+                edges[i] = Some(self.node(exec, Function::View(of), vec![Some(edge)], 1));
+            }
         }
         let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs, stream: forward.stream };
         Ok(self.remember(exec, identity, ran, inputs[0], edges, forward.outputs))

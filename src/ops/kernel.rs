@@ -128,10 +128,10 @@ pub trait OpKernel: OpRule {
         Ok(Vec::new())
     }
 
-    /// The layout in which the operator sees its first input, where PyTorch views that in another shape first: a node of its own.
-    fn folded(&self, inputs: &[&Tensor]) -> Option<TensorMeta> {
+    /// The inputs that PyTorch views in another way first, in its order, each with how the operator here sees it: a node of its own.
+    fn viewed(&self, inputs: &[&Tensor]) -> Vec<(usize, Rc<TensorMeta>)> {
         let _ = inputs;
-        None
+        Vec::new()
     }
 
     /// What the first output is to autograd.

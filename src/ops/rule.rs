@@ -163,9 +163,10 @@ pub trait OpRule: std::fmt::Debug {
         None
     }
 
-    /// Whether PyTorch sees the first input as a matrix, through a view that is a node of its own.
-    fn folds(&self, _inputs: &[TensorMeta]) -> bool {
-        false
+    /// Inputs that PyTorch's operator sees through views, in the order in which these are taken: each is a node of its own, and
+    /// nodes go backward in the reverse order.
+    fn views(&self, _inputs: &[TensorMeta]) -> Vec<usize> {
+        Vec::new()
     }
 
     /// What forward does to memory, `infer` having succeeded.

@@ -63,24 +63,30 @@ impl Machine<'_, '_> {
                 let storage = self.storages.alloc(base.bytes())?;
                 vec![Some(Handed { gradient: Gradient::view(storage, base.clone()), same: false })]
             }
-            Kind::Fold => {
+            Kind::Seen(i) => {
                 let arrived = incoming[0].as_ref().expect("a node runs once a gradient has arrived");
                 let storage = self.storages.hold(arrived.storage);
-                vec![Some(Handed { gradient: Gradient::view(storage, Layout::new(op.metas[0].like())), same: false })]
+                vec![Some(Handed { gradient: Gradient::view(storage, Layout::new(op.metas[*i].like())), same: false })]
             }
         };
         self.passing.clear();
         incoming.into_iter().flatten().for_each(|g| self.storages.release(g.storage));
         self.graph.release_kept(id, &mut self.storages, &mut self.frames);
+        self.hand_on(program, id, handed)
+    }
+
+    /// Gradients go where they belong, those of parameters last: parameters take theirs in once all are on their way.
+    fn hand_on(&mut self, program: &Compiled<'_>, id: NodeId, handed: Vec<Option<Handed>>) -> Attempt {
+        let mut leaves = Vec::new();
         for (i, handed) in handed.into_iter().enumerate() {
             let Some(handed) = handed else { continue };
             match self.graph.node(id).edges[i] {
                 Edge::None => self.storages.release(handed.gradient.storage),
-                Edge::Leaf(parameter) => self.take_in(program, parameter, handed)?,
+                Edge::Leaf(parameter) => leaves.push((parameter, handed)),
                 Edge::Node(to, output) => self.add_up(to, output, handed.gradient)?,
             }
         }
-        Ok(())
+        leaves.into_iter().try_for_each(|(parameter, handed)| self.take_in(program, parameter, handed))
     }
 
     /// An operator's formulas, from what it kept and the gradients of its outputs.
@@ -93,7 +99,7 @@ impl Machine<'_, '_> {
         for &effect in &recipe.effects {
             if effect == Effect::Returned {
                 self.passing.truncate(self.passing.len() - opened.len());
-                opened.drain(..).for_each(|s| self.storages.release(s));
+                opened.drain(..).rev().for_each(|s| self.storages.release(s));
             } else {
                 self.perform(effect, Thread::Backward)?;
             }
@@ -101,7 +107,7 @@ impl Machine<'_, '_> {
         let handed = recipe.gradients.iter().map(|g| self.hand(g, incoming)).collect();
         self.end_recipe();
         self.passing.truncate(self.passing.len() - opened.len());
-        opened.into_iter().for_each(|s| self.storages.release(s));
+        opened.into_iter().rev().for_each(|s| self.storages.release(s));
         Ok(handed)
     }
 

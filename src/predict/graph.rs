@@ -43,8 +43,8 @@ pub(super) enum Kind {
     Operator,
     /// The same, for an operator that made a view.
     View,
-    /// Gives the gradient of an operator's first input the shape that the input has outside.
-    Fold,
+    /// Gives the gradient of an operator's n-th input, which it sees through a view, the shape that the input has outside.
+    Seen(usize),
     /// Its operator's formulas for a part of a gradient: the operator wrote into a view of a base that lies so (`CopySlices`).
     OnView(Layout),
     /// Puts the gradient of a view that was written into in the place of its base, which lies so (`AsStrided`).

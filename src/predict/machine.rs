@@ -209,11 +209,15 @@ impl<'l, 'g> Machine<'l, 'g> {
     ) -> Attempt<Flow> {
         let mut mode = mode;
         let mut around = Vec::new();
-        for &instruction in &program.instructions[instructions] {
+        let rest = &program.instructions[instructions];
+        for (at, &instruction) in rest.iter().enumerate() {
             match instruction {
                 Instruction::Run(op) => match self.run(program, op, scope, mode, thread) {
                     Ok(Flow::Finished) => {}
-                    Ok(Flow::Stopped) => return Ok(Flow::Stopped),
+                    Ok(Flow::Stopped) => {
+                        self.unwind(program, &rest[at..], scope);
+                        return Ok(Flow::Stopped);
+                    }
                     Err(e) => {
                         self.leave(program, op, scope);
                         return Err(e);
@@ -227,7 +231,10 @@ impl<'l, 'g> Machine<'l, 'g> {
                     let input = program.regions[region as usize].input;
                     let argument = self.variable(scope, input).storage;
                     let history = if mode == Mode::Plain { self.history(program, input, scope) } else { NO_HISTORY };
-                    let Some(inside) = self.enter(region, (argument, history), mode) else { return Ok(Flow::Stopped) };
+                    let Some(inside) = self.enter(region, (argument, history), mode) else {
+                        self.unwind(program, &rest[at..], scope);
+                        return Ok(Flow::Stopped);
+                    };
                     around.push(std::mem::replace(&mut mode, inside));
                 }
                 Instruction::Leave => {
@@ -242,6 +249,17 @@ impl<'l, 'g> Machine<'l, 'g> {
             }
         }
         Ok(Flow::Finished)
+    }
+
+    /// A recomputation is stopped by an exception: it leaves autocast, whose cache goes, and then one function after the other, whose
+    /// variables go as they would have gone later.
+    fn unwind(&mut self, program: &Compiled<'_>, rest: &[Instruction], scope: &mut Scope) {
+        program.program.autocast_cache.iter().for_each(|&cast| self.unbind(cast, scope));
+        for &instruction in rest {
+            if let Instruction::Drop(value) = instruction {
+                self.unbind(value, scope);
+            }
+        }
     }
 
     /// The mode inside a region; `None` where packing its argument was all that was left to do.
@@ -283,6 +301,7 @@ impl<'l, 'g> Machine<'l, 'g> {
                     // Nobody has the node yet.
                     let node = self.graph.hold(node);
                     self.graph.release(node, &mut self.storages, &mut self.frames);
+                    self.end_recipe();
                     return Err(e);
                 }
                 continue;
@@ -331,6 +350,14 @@ impl<'l, 'g> Machine<'l, 'g> {
             };
             scope.bind(value, variable);
         }
+        // What was packed for nobody goes in the order of packing.
+        for &effect in &op.forward {
+            if let Effect::Keep(Saved::Slot(slot)) = effect
+                && self.slots[slot] != NONE
+            {
+                self.storages.release(std::mem::replace(&mut self.slots[slot], NONE));
+            }
+        }
         self.end_recipe();
         Ok(Flow::Finished)
     }
@@ -346,7 +373,10 @@ impl<'l, 'g> Machine<'l, 'g> {
             (None, _) => Kind::Operator,
         };
         let on_view = view.and(written);
-        let folded = (op.folds && op.needs[0]).then(|| self.graph.add(id, Kind::Fold, 1));
+        let mut views = [NO_NODE; 2];
+        for &i in op.seen.iter().filter(|&&i| op.needs[i]) {
+            views[i] = self.graph.add(id, Kind::Seen(i), 1);
+        }
         let node = self.graph.add(id, kind, op.outputs.len());
         for (i, (&value, &needed)) in op.inputs.iter().zip(&op.needs).enumerate() {
             let edge = if !needed {
@@ -358,10 +388,10 @@ impl<'l, 'g> Machine<'l, 'g> {
                 Edge::Node(variable.node, variable.output)
             };
             let edge = if on_view == Some(i) { self.graph.base_of(edge) } else { edge };
-            match folded {
-                Some(fold) if i == 0 => {
-                    self.graph.connect(fold, edge);
-                    self.graph.connect(node, Edge::Node(fold, 0));
+            match views.get(i) {
+                Some(&view) if view != NO_NODE => {
+                    self.graph.connect(view, edge);
+                    self.graph.connect(node, Edge::Node(view, 0));
                 }
                 _ => self.graph.connect(node, edge),
             }

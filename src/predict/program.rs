@@ -57,8 +57,8 @@ pub(super) struct Op<'p> {
     pub(super) needs: Vec<bool>,
     /// Whether it becomes a node of the graph.
     pub(super) is_node: bool,
-    /// Whether its first input passes through a view of its own.
-    pub(super) folds: bool,
+    /// Inputs that pass through views of their own, in the order in which these are taken.
+    pub(super) seen: Vec<usize>,
     pub(super) forward: Vec<Effect>,
     pub(super) results: Vec<Source>,
     backward: RefCell<Option<Rc<Backward>>>,
@@ -237,7 +237,7 @@ impl<'p> Compiling<'p, '_> {
             self.widen(v..v + 1);
         }
         self.instructions.push(Instruction::Run(OpId::try_from(self.ops.len()).expect("plans hold far fewer operators")));
-        let folds = rule.folds(&metas);
+        let seen = rule.views(&metas);
         self.ops.push(Op {
             rule,
             name: rule.name(),
@@ -247,7 +247,7 @@ impl<'p> Compiling<'p, '_> {
             metas,
             needs,
             is_node,
-            folds,
+            seen,
             forward: forward.effects,
             results,
             backward: RefCell::new(None),

@@ -8,7 +8,7 @@ use super::machine::{Machine, Scope, Thread, Variable};
 use super::program::{Compiled, Layout, Span};
 use super::scaler::Scaler;
 use super::storage::{Attempt, Id, NONE, Storages};
-use crate::meta::TensorMeta;
+use crate::meta::{DType, TensorMeta};
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::{Effect, RuleContext};
 use crate::optim::{Implementation, Optimizer, StepRecipe};
@@ -150,6 +150,12 @@ impl<'p> Training<'p, '_, '_> {
         self.row();
 
         self.begin(Phase::Forward);
+        let first = (self.at.step, self.at.micro_step) == (settings.done + 1, 1);
+        if first && settings.amp == Some(DType::BF16) && self.machine.cx.gpu.capability < (8, 0) {
+            // Autocast asks once whether the GPU takes bfloat16; of those before Ampere it asks by making a tensor.
+            let asked = self.machine.storages.alloc(TensorMeta::scalar(DType::BF16).bytes())?;
+            self.machine.storages.release(asked);
+        }
         self.machine.forward(program, program.forward.instructions.clone(), &mut scope)?;
         self.output = self.bind_result(self.output, &program.forward, &scope);
         self.row();

@@ -45,6 +45,13 @@ impl Variables {
     pub(super) fn drop(&mut self, id: ValueId) {
         self.slots[index(id) - self.first] = None;
     }
+
+    /// The same for a variable that may be of the surroundings.
+    fn drop_if_there(&mut self, id: ValueId) {
+        if let Some(slot) = index(id).checked_sub(self.first).and_then(|i| self.slots.get_mut(i)) {
+            *slot = None;
+        }
+    }
 }
 
 fn index(id: ValueId) -> usize {
@@ -121,9 +128,17 @@ pub(super) fn run(
                 let results = match results {
                     Ok(results) => results,
                     Err(halt) => {
-                        if let Halt::OutOfMemory(_) = halt {
-                            leave(&body.steps[..number], *layer, variables);
-                            exec.memory().settle_failure();
+                        match halt {
+                            Halt::OutOfMemory(_) => {
+                                leave(&body.steps[..number], *layer, variables);
+                                exec.memory().settle_failure();
+                            }
+                            Halt::Stop => {
+                                // Leaving autocast empties its cache.
+                                let cache = &model.plan.programs[place.program].autocast_cache;
+                                cache.iter().for_each(|&cast| variables.drop_if_there(cast));
+                                unwind(&body.steps[number..], variables);
+                            }
                         }
                         return Err(halt);
                     }
@@ -133,18 +148,31 @@ pub(super) fn run(
                 }
             }
             Step::Drop(id) => variables.drop(*id),
-            Step::Checkpoint { input, body } => {
+            Step::Checkpoint { input, body: inside } => {
                 place.steps.push(number);
                 let variable = variables.get(*input).clone();
                 let region = || -> Rc<dyn Region> { Rc::new(Again { model: Rc::clone(model), place: place.clone(), input: *input }) };
                 let region = region();
-                let done = tape.checkpoint(exec, &variable, || region, || run(model, exec, tape, place, body, variables));
+                let done = tape.checkpoint(exec, &variable, || region, || run(model, exec, tape, place, inside, variables));
                 place.steps.pop();
-                done?;
+                done.inspect_err(|halt| {
+                    if let Halt::Stop = halt {
+                        unwind(&body.steps[number..], variables);
+                    }
+                })?;
             }
         }
     }
     Ok(())
+}
+
+/// A recomputation is stopped by an exception: the variables of the functions that it leaves go as they would have gone later.
+fn unwind(rest: &[Step], variables: &mut Variables) {
+    for step in rest {
+        if let Step::Drop(id) = step {
+            variables.drop_if_there(*id);
+        }
+    }
 }
 
 /// A layer fails: what its earlier steps made is in no variable of the script, and dies as the exception passes.

@@ -23,15 +23,21 @@ fn folders(path: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
 /// Every fixture, with its GPU.
-fn fixtures() -> Vec<(&'static Gpu, PathBuf)> {
+pub(crate) fn fixtures() -> Vec<(&'static Gpu, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cases");
     let gpus = folders(&root).into_iter();
     gpus.flat_map(|folder| folders(&folder).into_iter().map(move |case| (Gpu::named(&name(&folder)).unwrap(), case))).collect()
+}
+
+/// What libraries ask for in a fixture: as recorded there, or as the rules have it.
+pub(crate) fn scratch_of(case: &Path, gpu: &Gpu) -> Rc<dyn Scratch> {
+    let recorded = case.join("scratch.toml");
+    if recorded.exists() { Rc::new(Recorded::read(&recorded, gpu).unwrap()) } else { Rc::new(Rules) }
 }
 
 /// Under which a failure goes among the rows.
@@ -71,10 +77,7 @@ fn measured(path: &Path, gpu: &Gpu, scratch: Rc<dyn Scratch>) -> Rows {
 fn hold(side: impl Fn(&Path, &Gpu, Rc<dyn Scratch>) -> Rows) {
     let mut off = Vec::new();
     for (gpu, case) in fixtures() {
-        let recorded_scratch = case.join("scratch.toml");
-        let scratch: Rc<dyn Scratch> =
-            if recorded_scratch.exists() { Rc::new(Recorded::read(&recorded_scratch, gpu).unwrap()) } else { Rc::new(Rules) };
-        let got = side(&case.join("experiment.toml"), gpu, scratch);
+        let got = side(&case.join("experiment.toml"), gpu, scratch_of(&case, gpu));
         let mut want = recorded(&case.join("probes.csv"));
         // What a script finds that catches the exception.
         let failure = case.join("at_oom.csv");

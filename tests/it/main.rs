@@ -24,6 +24,7 @@ mod import;
 mod losses;
 mod merge;
 mod meta;
+mod order;
 mod plot;
 mod readme;
 mod report;

@@ -136,11 +136,10 @@ impl Layer for Attention {
             cx.drop(var);
         }
         let output = cx.module("proj", |cx| linear::lower(flat, features, self.bias, cx));
-        cx.drop(flat);
-        for var in heads.into_iter().rev() {
+        // The function's variables die in the order in which they were first set.
+        for var in [qkv].into_iter().chain(heads).chain([flat]) {
             cx.drop(var);
         }
-        cx.drop(qkv);
         output
     }
 }

@@ -69,6 +69,11 @@ fn written_out(qkv: [Var; 3], causal: bool, dropout: f64, cx: &mut Lowering) -> 
         cx.drop(output);
         output = narrow;
     }
+    // The function's variables die in the reverse order of their making, and what it returns beside the output in the end.
+    let (inner, returned) = returned.map_or((None, weights), |returned| (Some(weights), returned));
+    if let Some(weights) = inner {
+        cx.drop(weights);
+    }
     if shared {
         cx.drop(values);
         cx.drop(keys);
@@ -80,10 +85,7 @@ fn written_out(qkv: [Var; 3], causal: bool, dropout: f64, cx: &mut Lowering) -> 
     if half {
         [v, k, q].into_iter().for_each(|x| cx.drop(x));
     }
-    if let Some(returned) = returned {
-        cx.drop(returned);
-    }
-    cx.drop(weights);
+    cx.drop(returned);
     output
 }
 

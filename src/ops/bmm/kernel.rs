@@ -7,7 +7,8 @@ use crate::tensor::Tensor;
 
 impl OpKernel for Bmm {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])
+        // By name, as PyTorch lets go of them: `mat2` before `self`.
+        Ok(vec![needs[0].then(|| inputs[1].clone()), needs[1].then(|| inputs[0].clone())])
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
@@ -17,8 +18,8 @@ impl OpKernel for Bmm {
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let flipped = |t: &Tensor| t.view(t.meta().transposed(1, 2));
         // The right side first: PyTorch calls it `mat2`, and gradients come in the order of names.
-        let right = if at.needs[1] { Some(exec.bmm(&flipped(at.saved(0)), at.grad())?) } else { None };
-        let left = if at.needs[0] { Some(exec.bmm(at.grad(), &flipped(at.saved(1)))?) } else { None };
+        let right = if at.needs[1] { Some(exec.bmm(&flipped(at.saved(1)), at.grad())?) } else { None };
+        let left = if at.needs[0] { Some(exec.bmm(at.grad(), &flipped(at.saved(0)))?) } else { None };
         Ok(vec![left, right])
     }
 }

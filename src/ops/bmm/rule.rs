@@ -24,8 +24,9 @@ impl OpRule for Bmm {
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let mut r = Recipe::new();
-        r.keep(Saved::Input(0), needs[1]);
+        // By name: `mat2` before `self`.
         r.keep(Saved::Input(1), needs[0]);
+        r.keep(Saved::Input(0), needs[1]);
         let (slot, out) = product(&mut r, &inputs[0], &inputs[1]);
         r.forward(vec![Output::New(slot, out)])
     }

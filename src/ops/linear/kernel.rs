@@ -1,6 +1,8 @@
 //! `linear`: a matrix product, with a bias in its epilogue. Each side is kept for the gradient of the other; the bias's gradient is the
 //! incoming one, which the engine sums to its shape after the others are there.
 
+use std::rc::Rc;
+
 use super::rule::Linear;
 use crate::exec::{Exec, Result};
 use crate::meta::{Shape, TensorMeta};
@@ -13,14 +15,20 @@ impl OpKernel for Linear {
         if self.bias && inputs[0].shape().rank() > 2 { Identity::ViewOfNew } else { Identity::New }
     }
 
-    fn folded(&self, inputs: &[&Tensor]) -> Option<TensorMeta> {
-        let x = inputs[0];
-        let rows = || Shape::new([x.shape().rows(), x.shape().last()]).expect("as many elements as before");
-        (x.shape().rank() != 2).then(|| TensorMeta::contiguous(rows(), x.dtype()))
+    fn viewed(&self, inputs: &[&Tensor]) -> Vec<(usize, Rc<TensorMeta>)> {
+        let (x, weight) = (inputs[0], (1, inputs[1].shared_meta()));
+        if x.shape().rank() == 2 {
+            return vec![weight];
+        }
+        let rows = Shape::new([x.shape().rows(), x.shape().last()]).expect("as many elements as before");
+        let folded = (0, Rc::new(TensorMeta::contiguous(rows, x.dtype())));
+        // The weight is transposed as `addmm` is called, but before `matmul` sees more than two dimensions.
+        if self.bias { vec![folded, weight] } else { vec![weight, folded] }
     }
 
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])
+        let (x, weight) = (needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone()));
+        Ok(if self.bias { vec![x, weight] } else { vec![weight, x] })
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
@@ -32,17 +40,18 @@ impl OpKernel for Linear {
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let grad = exec.matrix(at.grad())?;
+        let (x, weight) = if self.bias { (0, 1) } else { (1, 0) };
         let of_input = || -> Result<Option<Tensor>> {
             if !at.needs[0] {
                 return Ok(None);
             }
-            Ok(Some(exec.mm(&grad, at.saved(1))?))
+            Ok(Some(exec.mm(&grad, at.saved(weight))?))
         };
         let of_weight = || -> Result<Option<Tensor>> {
             if !at.needs[1] {
                 return Ok(None);
             }
-            let x = exec.matrix(at.saved(0))?;
+            let x = exec.matrix(at.saved(x))?;
             Ok(Some(exec.mm(&grad.transposed(), &x)?))
         };
         // PyTorch computes gradients in the order of the arguments' names: mat1, mat2 of addmm, but mat2, self of mm.

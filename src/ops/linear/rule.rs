@@ -36,15 +36,23 @@ impl OpRule for Linear {
         Ok(vec![TensorMeta::contiguous(x.shape.with_last(out)?, x.dtype)])
     }
 
-    fn folds(&self, inputs: &[TensorMeta]) -> bool {
-        inputs[0].shape.rank() != 2
+    fn views(&self, inputs: &[TensorMeta]) -> Vec<usize> {
+        let folds = inputs[0].shape.rank() != 2;
+        match (folds, self.bias) {
+            (false, _) => vec![1],
+            // `linear` folds x itself and transposes the weight last; without a bias `matmul` folds what it is given.
+            (true, true) => vec![0, 1],
+            (true, false) => vec![1, 0],
+        }
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let (x, weight) = (&inputs[0], &inputs[1]);
         let mut r = Recipe::new();
-        r.keep(Saved::Input(0), needs[1]);
-        r.keep(Saved::Input(1), needs[0]);
+        // By name: `mat1` and `mat2` of addmm; `mat2` and `self` of mm, where x is `self`.
+        let keeps = [(0, needs[1]), (1, needs[0])];
+        let by_name = if self.bias { [keeps[0], keeps[1]] } else { [keeps[1], keeps[0]] };
+        by_name.into_iter().for_each(|(i, needed)| r.keep(Saved::Input(i), needed));
         let out = TensorMeta::contiguous(x.shape.with_last(weight.shape.dims()[0]).expect("infer has succeeded"), x.dtype);
         let slot = r.tensor(&out);
         // cuBLASLt adds the bias as it stores, but PyTorch takes it only where both sides of the weight are longer than 1.

@@ -8,7 +8,8 @@ use crate::tensor::Tensor;
 
 impl OpKernel for Mul {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
-        Ok(vec![needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone())])
+        // By name, as PyTorch lets go of them: `other` before `self`.
+        Ok(vec![needs[0].then(|| inputs[1].clone()), needs[1].then(|| inputs[0].clone())])
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
@@ -26,8 +27,8 @@ impl OpKernel for Mul {
             exec.on_cuda(|gpu| cuda::mul(gpu, at.grad().operand(), with.operand(), out.operand()));
             Ok(out)
         };
-        let right = if at.needs[1] { Some(product(at.saved(0))?) } else { None };
-        let left = if at.needs[0] { Some(product(at.saved(1))?) } else { None };
+        let right = if at.needs[1] { Some(product(at.saved(1))?) } else { None };
+        let left = if at.needs[0] { Some(product(at.saved(0))?) } else { None };
         Ok(vec![left, right])
     }
 }

@@ -58,10 +58,11 @@ fn kept(reserve: Option<&Tensor>) -> Workspace {
     reserve.map_or(Workspace { address: 0, bytes: 0 }, |r| Workspace { address: address(r), bytes: r.meta().bytes() })
 }
 
-/// Saved: the arguments, then the output, then the reserve and the buffer of weights, where there are any.
+/// Saved: the states and the input, the last argument first; the weights; then the output, then the reserve and the buffer of weights, where there are any.
 impl OpKernel for Rnn {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
-        Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
+        let (first, weights) = inputs.split_at(1 + self.states());
+        Ok(first.iter().rev().chain(weights).map(|&t| Some(t.clone())).collect())
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
@@ -111,10 +112,10 @@ impl OpKernel for Rnn {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let states: Vec<&Tensor> = (1..1 + self.states()).map(|i| at.saved(i)).collect();
+        let states: Vec<&Tensor> = (0..self.states()).rev().map(|i| at.saved(i)).collect();
         let given = 1 + self.states();
         let weights: Vec<&Tensor> = (given..at.inputs.len()).map(|i| at.saved(i)).collect();
-        let x = at.saved(0);
+        let x = at.saved(self.states());
         let of_last = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
         of_last.iter().for_each(|t| exec.fill(t, 0.0));
         let saved = |i: usize| at.saved.get(at.inputs.len() + i).and_then(Option::as_ref);

@@ -146,7 +146,8 @@ impl OpRule for Rnn {
         let (x, state) = (&inputs[0], &inputs[1]);
         let needed = needs.contains(&true);
         let mut r = Recipe::new();
-        (0..inputs.len()).for_each(|i| r.keep(Saved::Input(i), needed));
+        // By name: `cx`, `hx`, `input`, `weight`.
+        (0..=self.states()).rev().chain(1 + self.states()..inputs.len()).for_each(|i| r.keep(Saved::Input(i), needed));
         let out = self.infer(inputs).expect("infer has succeeded").remove(0);
         let copy = (!exchanged(x).is_contiguous()).then(|| r.tensor(&x.like()));
         let slot = r.tensor(&out);

@@ -114,7 +114,8 @@ fn tiles(capability: (u32, u32), dtype: DType, s: &Sizes) -> u64 {
 
 impl OpKernel for ScaledDotProductAttention {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
-        Ok(inputs.iter().map(|&t| Some(t.clone())).collect())
+        // By name, as PyTorch lets go of them: `key`, `query`, `value`.
+        Ok([1, 0, 2].map(|i| Some(inputs[i].clone())).into())
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Forward> {
@@ -251,7 +252,7 @@ impl ScaledDotProductAttention {
 
     /// Gradients of q, k and v; `sums`: room for a figure a row.
     fn differentiate(&self, exec: &Exec, at: &Backward<'_>, [grad, out, log_sums]: [&Tensor; 3], to: &[Tensor; 3], sums: u64) {
-        let [q, k, v] = [at.saved(0), at.saved(1), at.saved(2)].map(Tensor::operand);
+        let [q, k, v] = [at.saved(1), at.saved(0), at.saved(2)].map(Tensor::operand);
         let s = Sizes::of(q.meta, k.meta);
         let [dq, dk, dv] = to.each_ref().map(Tensor::operand);
         exec.on_host(|host| {

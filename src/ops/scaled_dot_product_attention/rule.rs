@@ -83,7 +83,8 @@ impl OpRule for ScaledDotProductAttention {
         let (p, out) = (Problem::of(inputs), self.output(&inputs[0]));
         let needed = needs.contains(&true);
         let mut r = Recipe::new();
-        (0..3).for_each(|i| r.keep(Saved::Input(i), needed));
+        // By name: `key`, `query`, `value`.
+        [1, 0, 2].into_iter().for_each(|i| r.keep(Saved::Input(i), needed));
         let keep = |r: &mut Recipe, log_sums: Option<Slot>, others: &[Slot]| {
             if let Some(slot) = log_sums {
                 r.keep_or_free(slot, needed);
