@@ -108,7 +108,7 @@ fn times(path: &Path) -> Result<Option<Cases>, Failure> {
     }
     let refuse = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     let cases = training::parse(&bytes).ok_or_else(|| refuse("a cell of it is not what this program writes"))?;
-    if !cases.values().flatten().any(|m| m.times.busy > 0.0) {
+    if !cases.values().flatten().any(|m| m.times.computing.is_some()) {
         return Err(refuse(
             "it tells no times: they are measured where the experiment has `[data]`, `[log]` or `[save]`, and something computes",
         ));

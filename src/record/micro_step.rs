@@ -29,19 +29,26 @@ pub struct StepTimes {
     pub preparing: f64,
     /// Asking for a batch to be copied to the device, and waiting for that where it is not page-locked.
     pub copying: f64,
-    /// The device computing, by its own clock: on a GPU's stream, from when the batch is there to when the last update is done. What the stream
-    /// waits in between, for kernels that the program has not asked for yet, counts.
-    pub busy: f64,
     /// Reading and telling the loss, where it is logged.
     pub logging: f64,
     /// Taking the state out of the run, and waiting for the save before.
     pub saving: f64,
     /// When the micro-step began.
     pub began: f64,
-    /// When the device began to compute it.
-    pub computing_from: f64,
+    /// When the device began to compute it and when it was done, by its own clock: on a GPU's stream, from when the batch is there to when the last
+    /// update is done. What the stream waits in between, for kernels that the program has not asked for yet, counts. `None` where that was not
+    /// measured.
+    pub computing: Option<(f64, f64)>,
     /// When the first of its samples was begun, and the last was done; `None` where nothing is prepared.
     pub prepared: Option<(f64, f64)>,
+}
+
+impl StepTimes {
+    /// How long the device computed, where that was measured.
+    #[must_use]
+    pub fn busy(&self) -> Option<f64> {
+        self.computing.map(|(from, to)| to - from)
+    }
 }
 
 /// What the machine shows at a moment; each figure where somebody gives it.

@@ -26,7 +26,7 @@ pub fn sentence(steps: &[MicroStep], experiment: &toml::Table, device: &str) -> 
     if whole <= 0.0 {
         return None;
     }
-    let busy = (sum(|m| m.times.busy) / whole).min(1.0);
+    let busy = busy_share(steps);
     // While the device computes, nothing that the program waits for holds it back.
     let share = |of: fn(&MicroStep) -> f64| (sum(of) / whole).min(1.0 - busy);
     // Workers that would prepare a batch while the rest of a step runs.
@@ -44,6 +44,14 @@ pub fn sentence(steps: &[MicroStep], experiment: &toml::Table, device: &str) -> 
         format!("held back by {} ({}): {}", worst.what, percent(worst.share), worst.advice)
     };
     Some(format!("device busy {} of the time{}; {rest}\n", percent(busy), load(steps, device)))
+}
+
+/// The share of the time in which the device computed, from 0 to 1, over the micro-steps of which that was measured.
+#[must_use]
+pub fn busy_share(steps: &[MicroStep]) -> f64 {
+    let measured = steps.iter().filter_map(|m| m.times.busy().map(|busy| (busy, m.seconds)));
+    let (busy, whole) = measured.fold((0.0, 0.0), |sum, m| (sum.0 + m.0, sum.1 + m.1));
+    if whole > 0.0 { (busy / whole).min(1.0) } else { 0.0 }
 }
 
 fn percent(share: f64) -> String {

@@ -127,7 +127,7 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
             cx.at = At { step, micro_step, phase: Phase::Input };
             let number = (step - 1) * settings.accumulation_steps + micro_step - 1;
             input(plan, cx, &mut batches, number, &mut names)?;
-            let batch_there = clock.reached(exec);
+            let batch_there = clock.is_due(started).then(|| exec.reached());
             forward(&model, cx, &tape, program, &mut names)?;
             keep_loss(settings.keep_loss, exec, &tape, &mut names)?;
             let loss = names.loss.as_ref().map(|loss| exec.item_later(loss.tensor()));
@@ -151,7 +151,7 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
                 exec.memory().empty_cache();
                 cx.row();
             }
-            let updated = clock.reached(exec);
+            let updated = batch_there.map(|_| exec.reached());
             input_ahead(plan, cx, &mut batches, number + 1, &mut names)?;
             // Without a log every loss is told at once. With one, nobody waits for those between.
             if outfit.log.is_none() {
@@ -208,8 +208,8 @@ impl Untold {
     fn told(self, exec: &Exec, clock: &mut Clock) -> MicroStep {
         let Self { step, micro_step, seconds, mut times, load, .. } = self;
         if let Some((from, to)) = self.computing {
-            times.computing_from = clock.seconds_at(exec, from);
-            times.busy = exec.seconds_between(from, to);
+            let began = clock.seconds_at(exec, from);
+            times.computing = Some((began, began + exec.seconds_between(from, to)));
         }
         let loss = self.loss.and_then(|loss| exec.value(loss));
         let skipped = self.found_inf.and_then(|found| exec.value(found)).is_some_and(|found| found != 0.0);

@@ -156,10 +156,9 @@ fn measured(cases: &[&str], figures: bool) -> Vec<u8> {
                 waiting: 0.0004,
                 preparing: 0.003,
                 copying: 0.0001,
-                busy: 0.001,
                 logging: 0.0003,
                 began,
-                computing_from: began + 0.0005,
+                computing: Some((began + 0.0005, began + 0.0015)),
                 prepared,
                 ..StepTimes::default()
             };
@@ -201,6 +200,33 @@ fn what_a_run_did_with_its_time_is_drawn_as_lanes() {
     s.write_bytes("bare.training.csv", &measured(&[""], false));
     let bare = s.run(&["plot", "bare.training.csv", "--svg", "-o", "-"]).exits(0).stdout;
     assert!(!bare.contains("memory in use") && !bare.contains("NVML"));
+}
+
+#[test]
+fn micro_steps_whose_computing_was_not_measured_are_left_out() {
+    let s = Sandbox::new();
+    // Steps 1 to 5 and 31 to 54 alone are measured.
+    let text = String::from_utf8(measured(&[""], true)).unwrap();
+    let lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let mut cells: Vec<&str> = line.split(',').collect();
+            if i > 5 && !(31..55).contains(&i) {
+                (cells[8], cells[12]) = ("", "");
+            }
+            cells.join(",")
+        })
+        .collect();
+    s.write("a.training.csv", &(lines.join("\n") + "\n"));
+    s.run(&["plot", "a.training.csv"]).exits(0);
+    let page = s.read("a.training.html");
+    assert!(page.contains("Device busy 50 % of the time") && page.contains("micro-steps 31 to 54"));
+    let cases = runner::report::training::parse(s.read("a.training.csv").as_bytes()).unwrap();
+    assert_eq!(
+        runner::report::training::to_csv(false, true, cases.iter().map(|(c, m)| (c.as_str(), &m[..]))),
+        s.read("a.training.csv").into_bytes()
+    );
 }
 
 #[test]

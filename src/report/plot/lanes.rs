@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::meta::bytes::format_bytes;
 use crate::record::MicroStep;
 use crate::report::number::thousands;
+use crate::report::pace::busy_share;
 
 use super::chart::{Chart, Frame, Swatch, Width, escape, fitted, label, legend, round};
 use super::scale::{ByteAxis, NumberAxis, number};
@@ -121,7 +122,7 @@ pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(_, part)| *part >= 0.005 * whole).map(|(name, part)| format!("{} {name}", percent(*part))).collect();
-    let busy = format!("device busy {} of the time", percent(sum(|m| m.times.busy).min(whole)));
+    let busy = format!("device busy {:.0} % of the time", 100.0 * busy_share(rest));
     let rate = rest.len() as f64 / whole;
     let digits = if rate < 100.0 { 10.0 } else { 1.0 };
     let rate = format!("{} micro-steps a second", number((rate * digits).round() / digits));
@@ -129,12 +130,21 @@ pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
     [Some(busy), loop_, Some(rate)].into_iter().flatten().collect()
 }
 
-/// Consecutive micro-steps from the middle of a run, at most that many; the first is not among them where there are others.
+/// Consecutive micro-steps, at most that many, as near to the middle of a run as all of them were measured; the first is not among them where
+/// there are others.
 fn window(steps: &[MicroStep], most: usize) -> &[MicroStep] {
     let rest = steps.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(steps);
     let count = rest.len().min(most);
-    let from = (rest.len() - count) / 2;
+    let middle = (rest.len() - count) / 2;
+    let measured = |part: &[MicroStep]| part.iter().all(|m| m.times.computing.is_some());
+    let all = rest.windows(count.max(1)).enumerate().filter(|(_, part)| measured(part));
+    let from = all.map(|(from, _)| from).min_by_key(|from| from.abs_diff(middle)).unwrap_or(middle);
     &rest[from..from + count]
+}
+
+/// When a micro-step was over, for the program and for the device.
+fn end(m: &MicroStep) -> f64 {
+    m.times.computing.map_or(0.0, |(_, to)| to).max(m.times.began + m.seconds)
 }
 
 /// The lanes from top to bottom, each with its name.
@@ -152,9 +162,8 @@ fn lanes(steps: &[MicroStep]) -> Vec<(String, Vec<Stretch>)> {
     let mut all: Vec<(String, Vec<Stretch>)> =
         preparing.into_iter().enumerate().map(|(i, lane)| (if i == 0 { "prepare".to_owned() } else { String::new() }, lane)).collect();
     all.push(("loop".to_owned(), steps.iter().flat_map(of_loop).collect()));
-    let training =
-        |m: &MicroStep| Stretch { work: Work::Training, from: m.times.computing_from, to: m.times.computing_from + m.times.busy };
-    all.push(("train".to_owned(), steps.iter().map(training).collect()));
+    let training = |(from, to)| Stretch { work: Work::Training, from, to };
+    all.push(("train".to_owned(), steps.iter().filter_map(|m| m.times.computing).map(training).collect()));
     all
 }
 
@@ -162,7 +171,7 @@ fn lanes(steps: &[MicroStep]) -> Vec<(String, Vec<Stretch>)> {
 fn of_loop(m: &MicroStep) -> Vec<Stretch> {
     let times = &m.times;
     let end = times.began + m.seconds;
-    let ahead = times.computing_from < times.began + times.waiting;
+    let ahead = times.computing.is_some_and(|(from, _)| from < times.began + times.waiting);
     let told = end - times.saving - times.logging;
     let start = if ahead { told - times.waiting - times.copying } else { times.began };
     let mut at = start;
@@ -183,8 +192,8 @@ fn of_loop(m: &MicroStep) -> Vec<Stretch> {
 
 fn draw_lanes(body: &mut String, frame: &Frame, steps: &[MicroStep], lanes: &[(String, Vec<Stretch>)]) {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
-    let from = first.times.began.min(first.times.computing_from);
-    let to = (last.times.began + last.seconds).max(last.times.computing_from + last.times.busy);
+    let from = first.times.computing.map_or(first.times.began, |(from, _)| from.min(first.times.began));
+    let to = end(last);
     let span = (to - from).max(1e-9);
     let x = |seconds: f64| round(frame.left + ((seconds - from) / span).clamp(0.0, 1.0) * frame.width);
     let words = format!("micro-steps {} to {}", name(first), name(last));
@@ -229,7 +238,7 @@ fn tip(m: &MicroStep) -> String {
     let milliseconds = |seconds: f64| format!("{} ms", number((seconds * 1e6).round() / 1e3));
     let mut lines = vec![format!("step {}", name(m)), format!("whole: {}", milliseconds(m.seconds))];
     for (what, seconds) in [
-        ("device busy", m.times.busy),
+        ("device busy", m.times.busy().unwrap_or_default()),
         ("waiting", m.times.waiting),
         ("preparing, all workers", m.times.preparing),
         ("copying", m.times.copying),
@@ -281,18 +290,31 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn of(steps: &'a [MicroStep], frame: &Frame) -> Self {
-        let ends = steps.iter().map(|m| (m.times.began + m.seconds).max(m.times.computing_from + m.times.busy));
-        let span = ends.fold(1e-9, f64::max);
+        let span = steps.iter().map(end).fold(1e-9, f64::max);
         let count = (frame.width / 6.0) as usize;
         let each = span / count as f64;
-        let mut busy = vec![0.0; count];
-        for m in steps {
-            let (from, to) = (m.times.computing_from, m.times.computing_from + m.times.busy);
+        let bins = |from: f64, to: f64, sums: &mut [f64]| {
             let last = ((to / each) as usize).min(count - 1);
-            for (i, share) in busy.iter_mut().enumerate().take(last + 1).skip((from / each) as usize) {
+            for (i, sum) in sums.iter_mut().enumerate().take(last + 1).skip((from / each) as usize) {
                 let (start, end) = (i as f64 * each, (i + 1) as f64 * each);
-                *share += (to.min(end) - from.max(start)).max(0.0) / each;
+                *sum += (to.min(end) - from.max(start)).max(0.0);
             }
+        };
+        // Of each stretch: how long the device computed, and how much of it belongs to micro-steps of which that was not measured.
+        let (mut busy, mut unknown) = (vec![0.0; count], vec![0.0; count]);
+        for (m, next) in steps.iter().zip(steps.iter().skip(1).map(|m| m.times.began).chain([span])) {
+            match m.times.computing {
+                Some((from, to)) => bins(from, to, &mut busy),
+                None => bins(m.times.began, next, &mut unknown),
+            }
+        }
+        let mut share = 0.0;
+        for (busy, unknown) in busy.iter_mut().zip(unknown) {
+            // Where next to nothing was measured, the share is what it was before.
+            if unknown < 0.5 * each {
+                share = *busy / (each - unknown);
+            }
+            *busy = share;
         }
         Self { steps, frame: *frame, span, busy }
     }

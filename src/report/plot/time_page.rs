@@ -51,8 +51,9 @@ fn table(page: &mut Page, steps: &[MicroStep]) {
     let lines = steps.iter().map(|m| {
         let step = if m.micro_step > 1 { format!("{}.{}", m.step, m.micro_step) } else { m.step.to_string() };
         let times = &m.times;
-        let seconds = [m.seconds, times.busy, times.waiting, times.preparing, times.copying, times.logging, times.saving];
-        let seconds = seconds.map(|seconds| format!("{:.3}", 1e3 * seconds));
+        let rest = [times.waiting, times.preparing, times.copying, times.logging, times.saving].map(Some);
+        let seconds = [Some(m.seconds), times.busy()].into_iter().chain(rest);
+        let seconds = seconds.map(|seconds| seconds.map(|seconds| format!("{:.3}", 1e3 * seconds)).unwrap_or_default());
         [step, m.loss.map(shortest).unwrap_or_default()].into_iter().chain(seconds).collect()
     });
     page.table("Every micro-step, in milliseconds", &head, lines, steps.len());

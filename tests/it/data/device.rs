@@ -95,6 +95,24 @@ fn pinned_batches_are_not_waited_for_and_memory_is_not_overwritten() {
 }
 
 #[test]
+fn short_steps_are_measured_a_stretch_at_a_time() {
+    let s = Sandbox::new();
+    write_samples(&s);
+    s.write("a.toml", &classifier(&format!("{NPY}\n[log]\nevery = 50")));
+    let Some(out) = on_cuda(&s, "", "--set train.steps=300") else { return };
+    out.exits(0);
+    let told = rows(&s.read("results/a.training.csv"));
+    assert_eq!(told.len(), 300);
+    let stretches: Vec<&[_]> = told.chunk_by(|a, b| a["busy"].is_empty() == b["busy"].is_empty()).collect();
+    assert!(!stretches[0][0]["busy"].is_empty(), "the first is measured");
+    for (number, stretch) in stretches.iter().enumerate() {
+        assert!(stretch.iter().all(|r| r["busy"].is_empty() == r["computing_from"].is_empty()));
+        let is_last = number + 1 == stretches.len();
+        assert!(stretch[0]["busy"].is_empty() || stretch.len() % 32 == 0 || is_last, "stretch {number} of {}", stretch.len());
+    }
+}
+
+#[test]
 fn one_worker_or_eight_copy_the_same_bytes() {
     let s = Sandbox::new();
     write_samples(&s);
