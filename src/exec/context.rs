@@ -123,6 +123,14 @@ impl Exec {
         self.empty(contiguous_meta(like))
     }
 
+    /// A new tensor of the same shape and type without gaps, its dimensions in the order of the original's.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn empty_dense(&self, like: &Tensor) -> Result<Tensor> {
+        self.empty(if like.meta().is_dense() { like.shared_meta() } else { Rc::new(like.meta().dense()) })
+    }
+
     /// Bytes that live no longer than the operator that asks for them.
     ///
     /// # Errors

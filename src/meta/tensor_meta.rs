@@ -87,25 +87,50 @@ impl TensorMeta {
     /// `infer_dense_strides`): what elementwise operators and casts make.
     #[must_use]
     pub fn dense(&self) -> Self {
-        if self.is_dense() {
-            return self.clone();
+        if self.is_dense() { self.clone() } else { Self::over(self.shape.clone(), self.dtype, &[self]) }
+    }
+
+    /// The fresh output of an elementwise operator over operands that are broadcast to `shape`, its dimensions in memory in the order of
+    /// theirs; the first operand that says which of two dimensions lies further in is heard (`TensorIterator::reorder_dimensions`).
+    #[must_use]
+    pub fn over(shape: Shape, dtype: DType, operands: &[&Self]) -> Self {
+        if operands.iter().all(|t| t.shape == shape && t.is_contiguous()) {
+            return Self::contiguous(shape, dtype);
         }
-        let dims = self.shape.dims();
-        // Innermost first; a broadcast dimension tells nothing of its place.
+        let first = operands[0];
+        if operands.iter().all(|t| t.shape == shape && t.strides == first.strides && t.is_dense()) {
+            return Self { shape, dtype, strides: first.strides.clone() };
+        }
+        let spread: Vec<Vec<u64>> = operands.iter().map(|t| t.strides_within(&shape)).collect();
+        let dims = shape.dims();
+        // Whether `inner` should rather lie outside `outer`; a broadcast dimension tells nothing of its place.
+        let swaps = |inner: usize, outer: usize| {
+            for strides in &spread {
+                let (a, b) = (strides[inner], strides[outer]);
+                if a == 0 || b == 0 {
+                    continue;
+                }
+                if a != b {
+                    return Some(a > b);
+                }
+                if dims[inner] > dims[outer] {
+                    return Some(true);
+                }
+            }
+            None
+        };
+        // Innermost first.
         let mut order: Vec<usize> = (0..dims.len()).rev().collect();
         for i in 1..order.len() {
             let mut at = i;
             for before in (0..i).rev() {
-                let (inner, outer) = (order[before], order[at]);
-                let (a, b) = (self.strides[inner], self.strides[outer]);
-                if a == 0 || b == 0 {
-                    continue;
-                }
-                if a > b || (a == b && dims[inner] > dims[outer]) {
-                    order.swap(before, at);
-                    at = before;
-                } else if a < b {
-                    break;
+                match swaps(order[before], order[at]) {
+                    Some(true) => {
+                        order.swap(before, at);
+                        at = before;
+                    }
+                    Some(false) => break,
+                    None => {}
                 }
             }
         }
@@ -115,7 +140,15 @@ impl TensorMeta {
             strides[d] = step;
             step *= dims[d].max(1);
         }
-        Self { shape: self.shape.clone(), dtype: self.dtype, strides }
+        Self { shape, dtype, strides }
+    }
+
+    /// Strides when broadcast to `shape`, which it does: 0 along every dimension that it lacks, or has once where `shape` has more.
+    fn strides_within(&self, shape: &Shape) -> Vec<u64> {
+        let missing = shape.rank() - self.shape.rank();
+        let own = self.shape.dims().iter().zip(&self.strides).zip(&shape.dims()[missing..]);
+        let own = own.map(|((&size, &step), &target)| if size == 1 && target != 1 { 0 } else { step });
+        std::iter::repeat_n(0, missing).chain(own).collect()
     }
 
     /// Number of elements.

@@ -7,8 +7,7 @@
 use super::layer::{At, Item, Origin};
 use super::plan::{Body, FlatPlace, Init, Layer, LayerId, StateKind, StateTensor, Step, ValueId};
 use crate::meta::{DType, Shape, TensorMeta};
-use crate::ops::Operator;
-use crate::ops::to_copy::rule::ToCopy;
+use crate::ops::{Operator, contiguous::rule::Contiguous, to_copy::rule::ToCopy, view::rule::View};
 
 /// A tensor object that a Python variable names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -245,14 +244,32 @@ impl Lowering {
         if self.meta(var).dtype == dtype { var } else { self.run(ToCopy { dtype }, &[var]) }
     }
 
+    /// `Tensor.reshape`: a view where strides allow one, else a copy in that shape, which autograd does not know for a view.
+    pub fn reshape(&mut self, var: Var, shape: Shape) -> Var {
+        if self.meta(var).viewed(&shape).is_some() {
+            return self.run(View::plain(shape), &[var]);
+        }
+        let copy = self.run(Contiguous, &[var]);
+        let view = self.run(View { shape, hidden: true }, &[copy]);
+        self.drop(copy);
+        view
+    }
+
     /// Runs an operator of autocast's lower-precision list (matrix products).
     pub fn run_low(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
-        self.run_autocast(op.into(), inputs, self.settings.numerics.amp)
+        let op = op.into();
+        self.low(inputs, |cx, inputs| cx.run(op, inputs))
+    }
+
+    /// Runs a function of autocast's lower-precision list: all that it is made of sees the arguments as they were cast.
+    pub fn low(&mut self, inputs: &[Var], f: impl FnOnce(&mut Self, &[Var]) -> Var) -> Var {
+        self.autocast(inputs, self.settings.numerics.amp, f)
     }
 
     /// Runs an operator of autocast's f32 list (layer norm, losses).
     pub fn run_f32(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
-        self.run_autocast(op.into(), inputs, self.settings.numerics.amp.map(|_| DType::F32))
+        let op = op.into();
+        self.autocast(inputs, self.settings.numerics.amp.map(|_| DType::F32), |cx, inputs| cx.run(op, inputs))
     }
 
     /// Whether autocast would have an operator of its f32 list compute this object in f32 although it is of a half type, and which.
@@ -264,8 +281,8 @@ impl Lowering {
 
     /// Autocast: arguments are cast from right to left, f64 and integers never. Casts of f32 parameters to autocast's own type
     /// are cached until it ends; all others die with the call.
-    fn run_autocast(&mut self, op: Operator, inputs: &[Var], to: Option<DType>) -> Var {
-        let Some(to) = to else { return self.run(op, inputs) };
+    fn autocast(&mut self, inputs: &[Var], to: Option<DType>, f: impl FnOnce(&mut Self, &[Var]) -> Var) -> Var {
+        let Some(to) = to else { return f(self, inputs) };
         let mut arguments = inputs.to_vec();
         let mut temporaries = Vec::new();
         for argument in arguments.iter_mut().rev() {
@@ -282,7 +299,7 @@ impl Lowering {
                 temporaries.push(cast);
             }
         }
-        let result = self.run(op, &arguments);
+        let result = f(self, &arguments);
         for cast in temporaries.into_iter().rev() {
             self.drop(cast);
         }

@@ -16,29 +16,49 @@ pub fn forward(out: &TensorMeta, kept: &[Saved], needed: bool) -> Forward {
     r.forward(vec![Output::New(slot, out.clone())])
 }
 
-/// One new gradient for the first input; the other inputs get none.
+/// One new gradient for the first input, contiguous; the other inputs get none.
 #[must_use]
 pub fn backward(inputs: &[TensorMeta], needs: &[bool]) -> Backward {
+    backward_as(inputs[0].like(), inputs, needs)
+}
+
+/// One new gradient for the first input that lies as an elementwise formula over these operands leaves it.
+#[must_use]
+pub fn backward_over(operands: &[&TensorMeta], inputs: &[TensorMeta], needs: &[bool]) -> Backward {
+    backward_as(TensorMeta::over(inputs[0].shape.clone(), inputs[0].dtype, operands), inputs, needs)
+}
+
+fn backward_as(gradient: TensorMeta, inputs: &[TensorMeta], needs: &[bool]) -> Backward {
     let mut r = Recipe::new();
     let mut gradients = vec![Gradient::None; inputs.len()];
     if needs[0] {
-        let out = r.tensor(&inputs[0].like());
-        gradients[0] = Gradient::New(out, inputs[0].like());
+        let out = r.tensor(&gradient);
+        gradients[0] = Gradient::New(out, gradient);
     }
     r.backward(gradients)
 }
 
-/// A formula of three steps of the gradient's size: two temporaries, then the gradient, and the temporaries die in reverse.
+/// The gradient that has come in for the only output.
+///
+/// # Panics
+/// None has: an operator's formulas run only once one has arrived.
 #[must_use]
-pub fn backward_of_three(inputs: &[TensorMeta], needs: &[bool]) -> Backward {
+pub fn incoming(grads: &[Option<TensorMeta>]) -> &TensorMeta {
+    grads[0].as_ref().expect("formulas run once a gradient has arrived")
+}
+
+/// A formula of three steps of the gradient's size over the gradient and what was kept: two temporaries, then the gradient, and the
+/// temporaries die in reverse.
+#[must_use]
+pub fn backward_of_three(operands: &[&TensorMeta], inputs: &[TensorMeta], needs: &[bool]) -> Backward {
     let mut r = Recipe::new();
     if !needs[0] {
         return r.backward(vec![Gradient::None]);
     }
-    let like = inputs[0].like();
-    let (first, second) = (r.tensor(&like), r.tensor(&like));
-    let out = r.tensor(&like);
+    let out = TensorMeta::over(inputs[0].shape.clone(), inputs[0].dtype, operands);
+    let (first, second) = (r.tensor(&out), r.tensor(&out));
+    let slot = r.tensor(&out);
     r.free(second);
     r.free(first);
-    r.backward(vec![Gradient::New(out, like)])
+    r.backward(vec![Gradient::New(slot, out)])
 }

@@ -86,10 +86,10 @@ impl Backward<'_> {
         Ok(whole)
     }
 
-    /// Shape, type and layout of a fresh gradient of the first input.
+    /// Shape and type of a fresh gradient of the first input, contiguous.
     #[must_use]
     pub fn input(&self) -> Rc<TensorMeta> {
-        Rc::clone(&self.inputs[0])
+        if self.inputs[0].is_contiguous() { Rc::clone(&self.inputs[0]) } else { Rc::new(self.inputs[0].like()) }
     }
 }
 

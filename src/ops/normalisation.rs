@@ -3,7 +3,7 @@
 
 use super::recipe::Recipe;
 use super::reduction::Reduction;
-use super::rule::{Backward, Forward, Gradient, Output, Saved};
+use super::rule::{Backward, Forward, Gradient, Output, Saved, Slot};
 use crate::gpu::Gpu;
 use crate::meta::{Shape, TensorMeta};
 
@@ -23,12 +23,17 @@ pub fn forward(inputs: &[TensorMeta], needs: &[bool], statistics: Statistics) ->
     let needed = needs.contains(&true);
     let mut r = Recipe::new();
     (0..inputs.len()).for_each(|i| r.keep(Saved::Input(i), needed));
+    // The kernels walk rows.
+    let copy = contiguous_copy(&mut r, x);
     let out = r.tensor(&x.like());
     let a_row = x.shape.rows() * x.dtype.accumulator().bytes();
     let slots = match statistics {
         Statistics::MeanAndRstd => vec![r.alloc(a_row), r.alloc(a_row)],
         Statistics::Rstd => vec![r.alloc(a_row)],
     };
+    if let Some(copy) = copy {
+        r.free(copy);
+    }
     slots.into_iter().for_each(|s| r.keep_or_free(s, needed));
     r.forward(vec![Output::New(out, x.like())])
 }
@@ -38,9 +43,10 @@ pub fn forward(inputs: &[TensorMeta], needs: &[bool], statistics: Statistics) ->
 pub fn backward(gpu: &Gpu, inputs: &[TensorMeta], incoming: Option<&TensorMeta>, needs: &[bool]) -> Backward {
     let mut r = Recipe::new();
     let Some(incoming) = incoming else { return r.backward(vec![Gradient::None; inputs.len()]) };
+    let copy_of_x = contiguous_copy(&mut r, &inputs[0]);
     let mut slots: Vec<Option<usize>> = inputs.iter().zip(needs).map(|(input, &needed)| needed.then(|| r.tensor(&input.like()))).collect();
-    // The kernels walk rows, so a gradient spread with stride 0 is written out first.
-    let copy = (!incoming.is_contiguous()).then(|| r.tensor(&incoming.like()));
+    // Also a gradient spread with stride 0 is written out.
+    let copy = contiguous_copy(&mut r, incoming);
     let x = &inputs[0];
     let (rows, columns) = (x.shape.rows(), x.shape.last());
     let parameters: Vec<usize> = (1..inputs.len()).filter(|&i| needs[i]).collect();
@@ -56,11 +62,16 @@ pub fn backward(gpu: &Gpu, inputs: &[TensorMeta], incoming: Option<&TensorMeta>,
         }
         partials.into_iter().rev().for_each(|p| r.free(p));
     }
-    if let Some(copy) = copy {
+    for copy in copy.into_iter().chain(copy_of_x) {
         r.free(copy);
     }
     let gradients = slots.iter().zip(inputs).map(|(slot, input)| slot.map_or(Gradient::None, |s| Gradient::New(s, input.like()))).collect();
     r.backward(gradients)
+}
+
+/// A contiguous copy of what is not contiguous.
+fn contiguous_copy(r: &mut Recipe, t: &TensorMeta) -> Option<Slot> {
+    (!t.is_contiguous()).then(|| r.tensor(&t.like()))
 }
 
 /// One row of sums for each thread block that works down the rows: 32 columns by 32 rows a block, fewer where the grid grows too large.

@@ -52,7 +52,8 @@ static SOURCE: Source = Source { name: "row_norm", text: include_str!("row_norm.
 
 /// Room for the gradients of all inputs.
 pub(super) fn allocate_gradients(exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-    at.inputs.iter().zip(at.needs).map(|(meta, &needed)| if needed { exec.empty(meta.clone()).map(Some) } else { Ok(None) }).collect()
+    let new = |i: usize| exec.empty(if i == 0 { at.input() } else { at.inputs[i].clone() });
+    at.needs.iter().enumerate().map(|(i, &needed)| if needed { new(i).map(Some) } else { Ok(None) }).collect()
 }
 
 /// Fills the gradients of the parameters, each as wide as a row: reduced over rows.

@@ -176,12 +176,20 @@ pub trait OpRule: std::fmt::Debug {
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward;
 }
 
-/// The one-output inference of operators that change neither shape nor type.
+/// The one-output inference of operators that change neither shape nor type, into a contiguous output.
 ///
 /// # Errors
 /// Never; the signature is the trait's.
 pub fn same_as_first(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
     Ok(vec![inputs[0].like()])
+}
+
+/// The one-output inference of elementwise operators of one operand: the output lies as that does, without gaps.
+///
+/// # Errors
+/// Never; the signature is the trait's.
+pub fn dense_as_first(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
+    Ok(vec![inputs[0].dense()])
 }
 
 /// The one-output inference of reductions to a scalar of the given type.

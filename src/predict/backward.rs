@@ -196,7 +196,8 @@ impl Machine<'_, '_> {
         let sum = if !present.is_view && present.layout.is_dense() && self.storages.is_unique(present.storage) {
             present
         } else {
-            let meta = present.layout.with_dtype(promote(present.layout.dtype, gradient.layout.dtype));
+            let (old, new) = (&present.layout, &gradient.layout);
+            let meta = TensorMeta::over(old.shape.clone(), promote(old.dtype, new.dtype), &[old, new]);
             self.storages.begin(Pass::Accumulate, None, "add", Category::Activations);
             let storage = self.storages.alloc(meta.bytes())?;
             self.storages.release(present.storage);

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
-use crate::meta::DType;
+use crate::meta::{DType, TensorMeta};
 use crate::model::Init;
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::batch_norm;
+use crate::ops::{batch_norm, contiguous};
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "batch_norm",
@@ -40,6 +40,14 @@ impl Layer for BatchNorm {
         let variance = cx.buffer("running_var", [channels], None, Init::Constant(1.0));
         let batches = cx.buffer("num_batches_tracked", [], Some(DType::I64), Init::Constant(0.0));
         let op = batch_norm::rule::BatchNorm { training: cx.settings().training, momentum: 0.1, eps: 1e-5 };
-        cx.run(op, &[input, weight, bias, mean, variance, batches])
+        let state = [weight, bias, mean, variance, batches];
+        let metas: Vec<TensorMeta> = [input].iter().chain(&state).map(|&v| cx.meta(v).clone()).collect();
+        // cuDNN is handed contiguous images.
+        let x = if op.is_cudnn(&metas) && !metas[0].is_contiguous() { cx.run(contiguous::rule::Contiguous, &[input]) } else { input };
+        let out = cx.run(op, &[&[x], &state[..]].concat());
+        if x != input {
+            cx.drop(x);
+        }
+        out
     }
 }

@@ -5,8 +5,6 @@ use std::rc::Rc;
 use super::{Check, Layer, LayerKind, Signal};
 use crate::meta::Shape;
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::rule::OpRule;
-use crate::ops::{contiguous, view};
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "flatten",
@@ -30,15 +28,7 @@ impl Layer for Flatten {
         }
         let batch = shape.dims()[0];
         let row = shape.dims()[1..].iter().product::<u64>();
-        let shape = Shape::new([batch, row]).expect("as many elements as the input, which has a shape");
-        let view = view::rule::View::plain(shape);
-        if view.infer(std::slice::from_ref(cx.meta(input))).is_ok() {
-            return cx.run(view, &[input]);
-        }
-        // As `reshape` does: no strides make one row of this, such as a recurrent layer's output.
-        let copy = cx.run(contiguous::rule::Contiguous, &[input]);
-        let rows = cx.run(view, &[copy]);
-        cx.drop(copy);
-        rows
+        let rows = Shape::new([batch, row]).expect("as many elements as the input, which has a shape");
+        cx.reshape(input, rows)
     }
 }

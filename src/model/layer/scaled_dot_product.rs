@@ -92,26 +92,14 @@ fn written_out(qkv: [Var; 3], causal: bool, dropout: f64, cx: &mut Lowering) -> 
 /// `matmul` of two tensors of four dimensions: products of a batch of matrices.
 fn matmul(left: Var, right: Var, cx: &mut Lowering) -> Var {
     let (l, r) = (cx.meta(left).shape.dims().to_vec(), cx.meta(right).shape.dims().to_vec());
-    let left = reshaped(left, &[l[0] * l[1], l[2], l[3]], cx);
-    let right = reshaped(right, &[r[0] * r[1], r[2], r[3]], cx);
+    let left = cx.reshape(left, shape(&[l[0] * l[1], l[2], l[3]]));
+    let right = cx.reshape(right, shape(&[r[0] * r[1], r[2], r[3]]));
     let product = cx.run(Bmm, &[left, right]);
     cx.drop(right);
     cx.drop(left);
     let apart = cx.run(View { shape: shape(&[l[0], l[1], l[2], r[3]]), hidden: true }, &[product]);
     cx.drop(product);
     apart
-}
-
-/// `reshape`: a view where strides allow one, else of a copy.
-fn reshaped(x: Var, dims: &[u64], cx: &mut Lowering) -> Var {
-    let shape = shape(dims);
-    if cx.meta(x).viewed(&shape).is_some() {
-        return cx.run(View::plain(shape), &[x]);
-    }
-    let copy = cx.run(Contiguous, &[x]);
-    let view = cx.run(View { shape, hidden: true }, &[copy]);
-    cx.drop(copy);
-    view
 }
 
 /// `repeat_interleave` over heads: each of the shared ones as often as heads share it.

@@ -2,7 +2,7 @@
 
 use crate::meta::TensorMeta;
 use crate::ops::recipe::{Raw, Recipe};
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError, broadcast, promote, same_as_first};
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError, broadcast, promote};
 
 /// `left + right`, broadcast where sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,9 +27,9 @@ impl OpRule for Add {
             });
         }
         if self.inplace {
-            return same_as_first(inputs);
+            return Ok(vec![inputs[0].clone()]);
         }
-        Ok(vec![TensorMeta::contiguous(out, promote(inputs[0].dtype, inputs[1].dtype))])
+        Ok(vec![TensorMeta::over(out, promote(inputs[0].dtype, inputs[1].dtype), &[&inputs[0], &inputs[1]])])
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {

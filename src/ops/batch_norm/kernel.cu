@@ -125,9 +125,9 @@ KERNEL batch_norm_statistics(u64 samples, u64 channels, u64 inner, u64 parts, do
 }
 
 // In packs of one channel each, where there are such; elsewhere one by one.
-template <class F> __device__ __forceinline__ void by_channel(u64 n, u64 channels, u64 inner, T *out, In<T> x, F f) {
+template <class F> __device__ __forceinline__ void by_channel(u64 n, u64 channels, u64 inner, Out<T> out, In<T> x, F f) {
   const int N = Width<T>::value;
-  if (inner % N == 0 && n < 1ull << 31 && x.packs<N>() && aligned<T, N>(out)) {
+  if (inner % N == 0 && n < 1ull << 31 && x.packs<N>() && out.packs<N>()) {
     u32 pieces = (u32)(inner / N);
     for (u32 i = (u32)thread_index(); i < (u32)(n / N); i += (u32)thread_count()) {
       u32 c = i / pieces % (u32)channels;
@@ -135,22 +135,22 @@ template <class F> __device__ __forceinline__ void by_channel(u64 n, u64 channel
       x.load(pack, x.place((u64)i * N));
 #pragma unroll
       for (int j = 0; j < N; j++) pack[j] = f(widen(pack[j]), c);
-      pack.store(out + (u64)i * N);
+      pack.store(out.p + out.place((u64)i * N));
     }
   } else {
-    for (u64 i = thread_index(); i < n; i += thread_count()) out[i] = f(widen(x.at(i)), i / inner % channels);
+    for (u64 i = thread_index(); i < n; i += thread_count()) out.at(i) = f(widen(x.at(i)), i / inner % channels);
   }
 }
 
-KERNEL batch_norm_transform(u64 n, u64 channels, u64 inner, T *out, VIEW input, const A *mean, const A *invstd, const U *weight, const U *bias) {
-  by_channel(n, channels, inner, out, In<T>(input),
+KERNEL batch_norm_transform(u64 n, u64 channels, u64 inner, VIEW output, VIEW input, const A *mean, const A *invstd, const U *weight, const U *bias) {
+  by_channel(n, channels, inner, Out<T>(output), In<T>(input),
              [=](A x, u64 c) { return narrow<T>((x - mean[c]) * invstd[c] * A(widen(weight[c])) + A(widen(bias[c]))); });
 }
 
 // In evaluation, by the running statistics.
-KERNEL batch_norm_inference(u64 n, u64 channels, u64 inner, double eps, T *out, VIEW input, const U *running_mean, const U *running_var,
+KERNEL batch_norm_inference(u64 n, u64 channels, u64 inner, double eps, VIEW output, VIEW input, const U *running_mean, const U *running_var,
                             const U *weight, const U *bias) {
-  by_channel(n, channels, inner, out, In<T>(input), [=](A x, u64 c) {
+  by_channel(n, channels, inner, Out<T>(output), In<T>(input), [=](A x, u64 c) {
     A r = rsqrt_(A(widen(running_var[c])) + A(eps));
     return narrow<T>((x - A(widen(running_mean[c]))) * r * A(widen(weight[c])) + A(widen(bias[c])));
   });
@@ -202,19 +202,20 @@ __device__ __forceinline__ T backward(A g, A x, A mean, A invstd, A weight, A me
 }
 
 // inner is 1.
-KERNEL batch_norm_backward(u64 samples, u64 channels, T *out, VIEW gradient, VIEW input, const A *mean, const A *invstd, const U *weight,
+KERNEL batch_norm_backward(u64 samples, u64 channels, VIEW output, VIEW gradient, VIEW input, const A *mean, const A *invstd, const U *weight,
                            const A *sum_dy, const A *sum_dy_xmu) {
   In<T> x(input), grad(gradient);
+  Out<T> out(output);
   A share = A(1) / A(samples);
   for (u64 i = thread_index(); i < samples * channels; i += thread_count()) {
     u64 c = i % channels;
-    out[i] = backward(widen(grad.at(i)), widen(x.at(i)), mean[c], invstd[c], widen(weight[c]), sum_dy[c] * share, sum_dy_xmu[c] * share);
+    out.at(i) = backward(widen(grad.at(i)), widen(x.at(i)), mean[c], invstd[c], widen(weight[c]), sum_dy[c] * share, sum_dy_xmu[c] * share);
   }
 }
 
 // A block a channel: all gradients that are wanted (not 0), without scratch. In evaluation (`fixed`) the statistics are the running ones, and
 // do not depend on x.
-KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, double eps, T *out, U *weight_grad, U *bias_grad,
+KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 channels, u64 inner, u32 fixed, double eps, u32 wanted, VIEW output, U *weight_grad, U *bias_grad,
                                      VIEW gradient, VIEW input, const A *mean, const A *invstd, const U *weight, const U *running_mean,
                                      const U *running_var) {
   const int N = Width<T>::value;
@@ -242,17 +243,18 @@ KERNEL __launch_bounds__(1024) batch_norm_backward_of_planes(u64 samples, u64 ch
   product = block_reduce<Sum>(product);
   if (threadIdx.x == 0 && weight_grad) weight_grad[blockIdx.x] = narrow<U>(product * r);
   if (threadIdx.x == 0 && bias_grad) bias_grad[blockIdx.x] = narrow<U>(sum);
-  if (!out) return;
+  if (!wanted) return;
+  Out<T> out(output);
   A share = fixed ? A(0) : A(1) / A(samples * inner), w = widen(weight[blockIdx.x]);
   plane.each<N>(
-      packs && aligned<T, N>(out),
+      packs && out.packs<N>(),
       [&](u64 at) {
         Pack<T, N> g, v;
         grad.load(g, grad.place(at));
         x.load(v, x.place(at));
 #pragma unroll
         for (int j = 0; j < N; j++) g[j] = backward(widen(g[j]), widen(v[j]), m, r, w, sum * share, product * share);
-        g.store(out + at);
+        g.store(out.p + out.place(at));
       },
-      [&](u64 at) { out[at] = backward(widen(grad.at(at)), widen(x.at(at)), m, r, w, sum * share, product * share); });
+      [&](u64 at) { out.at(at) = backward(widen(grad.at(at)), widen(x.at(at)), m, r, w, sum * share, product * share); });
 }

@@ -93,7 +93,7 @@ impl OpKernel for BatchNorm {
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let (x, weight) = (inputs[0].meta(), inputs[1].meta());
-        let out = exec.empty_like(inputs[0])?;
+        let out = exec.empty_dense(inputs[0])?;
         let path = self.path(x, weight);
         if !self.training && matches!(path, Path::Cudnn) {
             exec.on_host(|host| self.evaluate_on_host(host, inputs, &out));

@@ -69,7 +69,8 @@ impl BatchNorm {
         let args = [&sizes[..], &[self.eps.into(), self.momentum.into(), mean, invstd], &running, &[first, second]].concat();
         launch(cuda, "batch_norm_statistics", types, Grid::each(channels), &args);
         let n = x.meta().numel();
-        let args = [n.into(), channels.into(), inner.into(), at(out), (&view).into(), mean, invstd, at(weight), at(inputs[2])];
+        let to = View::of(out.operand());
+        let args = [n.into(), channels.into(), inner.into(), (&to).into(), (&view).into(), mean, invstd, at(weight), at(inputs[2])];
         launch(cuda, "batch_norm_transform", types, cuda.full(n), &args);
     }
 
@@ -78,7 +79,8 @@ impl BatchNorm {
         let [_, channels, inner] = sides(inputs[0]);
         let (n, view) = (out.meta().numel(), View::of(inputs[0].operand()));
         let sizes = [n, channels, inner].map(Arg::from);
-        let rest = [at(out), (&view).into(), at(inputs[3]), at(inputs[4]), at(inputs[1]), at(inputs[2])];
+        let to = View::of(out.operand());
+        let rest = [(&to).into(), (&view).into(), at(inputs[3]), at(inputs[4]), at(inputs[1]), at(inputs[2])];
         let args = [&sizes[..], &[self.eps.into()], &rest].concat();
         launch(cuda, "batch_norm_inference", [inputs[0], inputs[1]], cuda.full(n), &args);
     }
@@ -104,7 +106,8 @@ impl BatchNorm {
         let [samples, channels, _] = sides(types[0]);
         let (x, grad) = (View::of(types[0].operand()), View::of(back.grad().operand()));
         let statistics = [4, 5, 1].map(|i| at(back.saved(i)));
-        let head = [samples.into(), channels.into(), at(out), (&grad).into(), (&x).into()];
+        let to = View::of(out.operand());
+        let head = [samples.into(), channels.into(), (&to).into(), (&grad).into(), (&x).into()];
         launch(cuda, "batch_norm_backward", types, cuda.full(out.meta().numel()), &[&head[..], &statistics, &sums.map(at)].concat());
     }
 
@@ -114,7 +117,9 @@ impl BatchNorm {
         let [samples, channels, inner] = sides(types[0]);
         let sizes = [samples, channels, inner].map(Arg::from);
         let (x, grad) = (View::of(types[0].operand()), View::of(back.grad().operand()));
-        let outputs = [0, 1, 2].map(|i| at_some(gradients[i].as_ref()));
+        let to = View::of(gradients[0].as_ref().unwrap_or(types[0]).operand());
+        let outputs =
+            [u32::from(gradients[0].is_some()).into(), (&to).into(), at_some(gradients[1].as_ref()), at_some(gradients[2].as_ref())];
         // Evaluation kept no statistics of its batch.
         let statistics = [4, 5].map(|i| at_some(back.saved.get(i).and_then(Option::as_ref)));
         let rest = [at(back.saved(1)), at(back.saved(2)), at(back.saved(3))];

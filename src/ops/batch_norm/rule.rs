@@ -3,7 +3,7 @@
 
 use crate::meta::{DType, TensorMeta};
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot, same_as_first};
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot, dense_as_first};
 
 /// Batch normalisation. Inputs: x, weight, bias, running_mean, running_var, num_batches_tracked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +32,7 @@ impl OpRule for BatchNorm {
                 message: format!("batch_norm over the {} channels of {x} does not go with a tensor of shape {}", channels[0], p.shape),
             });
         }
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn refuses(&self, inputs: &[TensorMeta]) -> Option<String> {
@@ -63,7 +63,7 @@ impl OpRule for BatchNorm {
         for i in [0, 1, 3, 4] {
             r.keep(Saved::Input(i), needed);
         }
-        let out = r.tensor(&x.like());
+        let out = r.tensor(&x.dense());
         let cudnn = self.is_cudnn(inputs);
         let statistics = if cudnn && !self.training { 0 } else { statistics_bytes(x) };
         let (mean, inverse) = (r.alloc(statistics), r.alloc(statistics));
@@ -73,7 +73,7 @@ impl OpRule for BatchNorm {
         }
         r.keep_or_free(mean, needed);
         r.keep_or_free(inverse, needed);
-        r.forward(vec![Output::New(out, x.like())])
+        r.forward(vec![Output::New(out, x.dense())])
     }
 
     fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
@@ -84,14 +84,15 @@ impl OpRule for BatchNorm {
         } else {
             self.backward_of_native(&mut r, inputs, incoming, needs)
         };
-        let gradient = |slot: Option<Slot>, i: usize| slot.map_or(Gradient::None, |s| Gradient::New(s, inputs[i].like()));
+        let gradient = |slot: Option<Slot>, i: usize| slot.map_or(Gradient::None, |s| Gradient::New(s, inputs[i].dense()));
         r.backward(vec![gradient(x, 0), gradient(weight, 1), gradient(bias, 2), Gradient::None, Gradient::None, Gradient::None])
     }
 }
 
 impl BatchNorm {
     /// PyTorch's choice of cuDNN: not for two dimensions, not for bfloat16, and for halves only with f32 parameters.
-    fn is_cudnn(&self, inputs: &[TensorMeta]) -> bool {
+    #[must_use]
+    pub fn is_cudnn(&self, inputs: &[TensorMeta]) -> bool {
         use crate::meta::DType::{BF16, F16, F32};
         let (x, weight) = (&inputs[0], &inputs[1]);
         let types = x.dtype != BF16 && weight.dtype != BF16 && (x.dtype != F16 || weight.dtype == F32);

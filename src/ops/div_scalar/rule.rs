@@ -2,7 +2,7 @@
 
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, dense_as_first};
 
 /// Division by a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,14 +17,14 @@ impl OpRule for DivScalar {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
-        elementwise::forward(&inputs[0].like(), &[], false)
+        elementwise::forward(&inputs[0].dense(), &[], false)
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward(inputs, needs)
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_over(&[elementwise::incoming(grads)], inputs, needs)
     }
 }

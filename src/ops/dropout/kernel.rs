@@ -47,7 +47,7 @@ impl OpKernel for Dropout {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
         let x = inputs[0];
         if self.drops_all() {
-            let out = if self.inplace { x.clone() } else { exec.empty_like(x)? };
+            let out = if self.inplace { x.clone() } else { exec.empty_dense(x)? };
             exec.on_host(|host| map!(host, [x] => [out], |x| [x * 0.0]));
             exec.on_cuda(|gpu| cuda::scale(gpu, x.operand(), 0.0, out.operand()));
             return Ok(Forward::plain(out));
@@ -56,7 +56,7 @@ impl OpKernel for Dropout {
         let Stream { seed, number } = exec.generator().draw();
         let philox = Philox::new(seed, number);
         if self.inplace {
-            let noise = exec.empty_like(x)?;
+            let noise = exec.empty_dense(x)?;
             exec.on_host(|host| {
                 host.bernoulli(noise.operand(), keep, philox);
                 map!(host, (scale = 1.0 / keep), [noise] => [noise], |kept| [kept * scale]);
@@ -72,8 +72,8 @@ impl OpKernel for Dropout {
             });
             return Ok(Forward::saving(x.clone(), [noise]));
         }
-        let mask = exec.empty(x.meta().with_dtype(DType::Bool))?;
-        let out = exec.empty_like(x)?;
+        let mask = exec.empty(TensorMeta { dtype: DType::Bool, ..x.meta().dense() })?;
+        let out = exec.empty_dense(x)?;
         exec.on_host(|host| {
             host.bernoulli(mask.operand(), keep, philox);
             map!(host, (scale = 1.0 / keep), [x, mask] => [out], |x, kept| [x * kept * scale]);
@@ -89,15 +89,17 @@ impl OpKernel for Dropout {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let out = exec.empty(at.input())?;
+        // The kernel of the mask writes contiguously; a product lies as its sides.
+        let masked = at.saved(0).dtype() == DType::Bool;
+        let out = if masked { exec.empty_like(at.grad())? } else { exec.empty_over(at.grad(), at.saved(0))? };
         exec.on_host(|host| {
             // A mask of ones where elements were kept, noise that is scaled already, or the one zero.
-            let scale = if at.saved(0).dtype() == DType::Bool { 1.0 / (1.0 - self.p) } else { 1.0 };
+            let scale = if masked { 1.0 / (1.0 - self.p) } else { 1.0 };
             map!(host, (scale = scale), [at.grad(), at.saved(0)] => [out], |grad, noise| [grad * noise * scale]);
         });
         exec.on_cuda(|gpu| {
             let noise = at.saved(0).operand().spread(out.shape());
-            if at.saved(0).dtype() == DType::Bool {
+            if masked {
                 let scale = 1.0 / (1.0 - self.p);
                 gpu.map(&SOURCE, "dropout_backward", out.operand(), [at.grad().operand(), noise.operand()], &[scale.into()]);
             } else {

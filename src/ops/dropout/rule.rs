@@ -3,7 +3,7 @@
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// Dropout: zeroes with probability `p` and scales the rest. The input itself where not training or p is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +35,7 @@ impl OpRule for Dropout {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
@@ -46,24 +46,29 @@ impl OpRule for Dropout {
         }
         if self.is_fused() {
             let mask = r.alloc(x.numel());
-            let out = r.tensor(&x.like());
+            let out = r.tensor(&x.dense());
             r.keep_or_free(mask, needs[0]);
-            return r.forward(vec![Output::New(out, x.like())]);
+            return r.forward(vec![Output::New(out, x.dense())]);
         }
         // A product with a tensor of scaled ones and zeros (one zero, where everything is dropped).
-        let noise = if self.p < 1.0 { r.tensor(&x.like()) } else { r.alloc(x.dtype.bytes()) };
+        let noise = if self.p < 1.0 { r.tensor(&x.dense()) } else { r.alloc(x.dtype.bytes()) };
         r.keep(Saved::Slot(noise), needs[0]);
-        let out = if self.inplace { Output::InPlace(0, x.clone()) } else { Output::New(r.tensor(&x.like()), x.like()) };
+        let out = if self.inplace { Output::InPlace(0, x.clone()) } else { Output::New(r.tensor(&x.dense()), x.dense()) };
         if !needs[0] {
             r.free(noise);
         }
         r.forward(vec![out])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
         if self.is_identity() {
             return Recipe::new().backward(vec![if needs[0] { Gradient::Same(0) } else { Gradient::None }]);
         }
-        elementwise::backward(inputs, needs)
+        if self.is_fused() {
+            return elementwise::backward(inputs, needs);
+        }
+        let (incoming, x) = (elementwise::incoming(grads), inputs[0].dense());
+        let noise = if self.p < 1.0 { x } else { TensorMeta::scalar(x.dtype) };
+        elementwise::backward_over(&[incoming, &noise], inputs, needs)
     }
 }

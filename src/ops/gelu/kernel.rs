@@ -24,7 +24,7 @@ impl OpKernel for Gelu {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_like(inputs[0])?;
+        let out = exec.empty_dense(inputs[0])?;
         exec.on_host(|host| {
             if self.tanh {
                 map!(host, (beta = BETA, kappa = KAPPA), [inputs[0]] => [out], |x| [0.5 * x * (1.0 + (beta * (x + kappa * x * x * x)).tanh())]);
@@ -40,7 +40,7 @@ impl OpKernel for Gelu {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let out = exec.empty(at.input())?;
+        let out = exec.empty_over(at.grad(), at.saved(0))?;
         exec.on_host(|host| {
             if self.tanh {
                 map!(host, (beta = BETA, kappa = KAPPA), [at.saved(0), at.grad()] => [out], |x, grad| [{

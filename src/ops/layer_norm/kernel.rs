@@ -64,8 +64,8 @@ impl OpKernel for LayerNorm {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let x = inputs[0];
-        let out = exec.empty_like(x)?;
+        let x = exec.contiguous(inputs[0])?;
+        let out = exec.empty_like(&x)?;
         let mean = exec.empty(row_statistics(x.meta()))?;
         let rstd = exec.empty(mean.shared_meta())?;
         exec.on_host(|host| {
@@ -83,14 +83,15 @@ impl OpKernel for LayerNorm {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let input = exec.contiguous(at.saved(0))?;
         let mut gradients = allocate_gradients(exec, at)?;
         let grad = exec.contiguous(at.grad())?;
         let (mean, rstd) = (at.saved(at.inputs.len()), at.saved(at.inputs.len() + 1));
-        sum_parameters(exec, at, &Rows { grad: &grad, x: at.saved(0), mean: Some(mean), rstd }, &mut gradients[1..])?;
+        sum_parameters(exec, at, &Rows { grad: &grad, x: &input, mean: Some(mean), rstd }, &mut gradients[1..])?;
         let (x, parameters) = (&gradients[0], &gradients[1..]);
         exec.on_host(|host| {
             let (mean, rstd) = (at.saved(at.inputs.len()).operand(), at.saved(at.inputs.len() + 1).operand());
-            let saved = [at.saved(0).operand(), at.saved(1).operand(), mean, rstd];
+            let saved = [input.operand(), at.saved(1).operand(), mean, rstd];
             let mut gradients = parameters.iter().map(|g| g.as_ref().map(Tensor::operand));
             let gradients = [x.as_ref().map(Tensor::operand), gradients.next().flatten(), gradients.next().flatten()];
             with_real!([grad], R => layer_norm_backward::<R>(host, grad.operand(), saved, gradients));
@@ -98,7 +99,7 @@ impl OpKernel for LayerNorm {
         if let Some(out) = x {
             exec.on_cuda(|gpu| {
                 let kernel = Kernel { source: &SOURCE, entry: "layer_norm_backward", types: &[out.dtype()] };
-                let view = View::of(at.saved(0).operand());
+                let view = View::of(input.operand());
                 let [y, grad, weight] = [out, &grad, at.saved(1)].map(|t| Arg::from(t.operand()));
                 let [mean, rstd] = [0, 1].map(|i| Arg::from(at.saved(at.inputs.len() + i).operand()));
                 gpu.rows(kernel, out.shape().rows(), out.shape().last(), &[y, grad, (&view).into(), weight, mean, rstd]);

@@ -22,7 +22,7 @@ impl OpKernel for Mul {
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         // The right one first: PyTorch calls it `other`, and gradients come in the order of names. Each has the full shape.
         let product = |with: &Tensor| -> Result<Tensor> {
-            let out = exec.empty_like(at.grad())?;
+            let out = exec.empty_over(at.grad(), with)?;
             exec.on_host(|host| map!(host, [with, at.grad()] => [out], |with, grad| [grad * with]));
             exec.on_cuda(|gpu| cuda::mul(gpu, at.grad().operand(), with.operand(), out.operand()));
             Ok(out)

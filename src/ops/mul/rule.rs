@@ -15,7 +15,7 @@ impl OpRule for Mul {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
         let out = broadcast(self.name(), &inputs[0].shape, &inputs[1].shape)?;
-        Ok(vec![TensorMeta::contiguous(out, promote(inputs[0].dtype, inputs[1].dtype))])
+        Ok(vec![TensorMeta::over(out, promote(inputs[0].dtype, inputs[1].dtype), &[&inputs[0], &inputs[1]])])
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
@@ -31,8 +31,12 @@ impl OpRule for Mul {
         let mut r = Recipe::new();
         let Some(incoming) = &grads[0] else { return r.backward(vec![Gradient::None; 2]) };
         // Formulas run by name: `other` before `self`. The engine fits both afterwards.
-        let right = needs[1].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
-        let left = needs[0].then(|| Raw::new(r.tensor(&incoming.like()), incoming.like()));
+        let mut product = |with: &TensorMeta| {
+            let out = TensorMeta::over(incoming.shape.clone(), incoming.dtype, &[incoming, with]);
+            Raw::new(r.tensor(&out), out)
+        };
+        let right = needs[1].then(|| product(&inputs[0]));
+        let left = needs[0].then(|| product(&inputs[1]));
         r.returned();
         let gradients =
             [left, right].into_iter().zip(inputs).map(|(raw, input)| raw.map_or(Gradient::None, |raw| r.fit(cx.gpu, raw, input))).collect();

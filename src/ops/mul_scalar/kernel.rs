@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 
 impl MulScalar {
     fn scaled(self, exec: &Exec, x: &Tensor) -> Result<Tensor> {
-        let out = exec.empty(x.meta().dense())?;
+        let out = exec.empty_dense(x)?;
         exec.on_host(|host| map!(host, (factor = self.factor), [x] => [out], |x| [x * factor]));
         exec.on_cuda(|gpu| cuda::scale(gpu, x.operand(), self.factor, out.operand()));
         Ok(out)

@@ -3,7 +3,7 @@
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// `max(x, 0)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,19 +18,19 @@ impl OpRule for Relu {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         if !self.inplace {
-            return elementwise::forward(&inputs[0].like(), &[Saved::Output(0)], needs[0]);
+            return elementwise::forward(&inputs[0].dense(), &[Saved::Output(0)], needs[0]);
         }
         let mut r = Recipe::new();
         r.keep(Saved::Output(0), needs[0]);
         r.forward(vec![Output::InPlace(0, inputs[0].clone())])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward(inputs, needs)
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_over(&[&inputs[0].dense(), elementwise::incoming(grads)], inputs, needs)
     }
 }

@@ -52,8 +52,8 @@ impl OpKernel for RmsNorm {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let x = inputs[0];
-        let out = exec.empty_like(x)?;
+        let x = exec.contiguous(inputs[0])?;
+        let out = exec.empty_like(&x)?;
         let rstd = exec.empty(row_statistics(x.meta()))?;
         exec.on_host(|host| {
             let outputs = [out.operand(), rstd.operand()];
@@ -69,19 +69,20 @@ impl OpKernel for RmsNorm {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let input = exec.contiguous(at.saved(0))?;
         let mut gradients = allocate_gradients(exec, at)?;
         let grad = exec.contiguous(at.grad())?;
-        sum_parameters(exec, at, &Rows { grad: &grad, x: at.saved(0), mean: None, rstd: at.saved(2) }, &mut gradients[1..])?;
+        sum_parameters(exec, at, &Rows { grad: &grad, x: &input, mean: None, rstd: at.saved(2) }, &mut gradients[1..])?;
         let (x, parameters) = (&gradients[0], &gradients[1..]);
         exec.on_host(|host| {
-            let saved = [at.saved(0).operand(), at.saved(1).operand(), at.saved(2).operand()];
+            let saved = [input.operand(), at.saved(1).operand(), at.saved(2).operand()];
             let gradients = [x.as_ref().map(Tensor::operand), parameters[0].as_ref().map(Tensor::operand)];
             with_real!([grad], R => rms_norm_backward::<R>(host, grad.operand(), saved, gradients));
         });
         if let Some(out) = x {
             exec.on_cuda(|gpu| {
                 let kernel = Kernel { source: &SOURCE, entry: "rms_norm_backward", types: &[out.dtype()] };
-                let view = View::of(at.saved(0).operand());
+                let view = View::of(input.operand());
                 let [y, grad, weight, rstd] = [out, &grad, at.saved(1), at.saved(2)].map(|t| Arg::from(t.operand()));
                 gpu.rows(kernel, out.shape().rows(), out.shape().last(), &[y, grad, (&view).into(), weight, rstd]);
             });

@@ -11,16 +11,16 @@ static SOURCE: Source = Source { name: "rsqrt", text: include_str!("kernel.cu") 
 
 impl OpKernel for Rsqrt {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_like(inputs[0])?;
+        let out = exec.empty_dense(inputs[0])?;
         exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [1.0 / x.sqrt()]));
         exec.on_cuda(|gpu| gpu.map(&SOURCE, "rsqrt_forward", out.operand(), [inputs[0].operand()], &[]));
         Ok(Forward::saving_output(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let _halved = exec.empty(at.input())?;
-        let _cubed = exec.empty(at.input())?;
-        let out = exec.empty(at.input())?;
+        let _halved = exec.empty_over(at.grad(), at.saved(0))?;
+        let _cubed = exec.empty_over(at.grad(), at.saved(0))?;
+        let out = exec.empty_over(at.grad(), at.saved(0))?;
         exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |y, grad| [-0.5 * grad * (y * y * y)]));
         exec.on_cuda(|gpu| gpu.map(&SOURCE, "rsqrt_backward", out.operand(), [at.grad().operand(), at.saved(0).operand()], &[]));
         Ok(vec![Some(out)])

@@ -2,7 +2,7 @@
 
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// `1 / √x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,14 +14,14 @@ impl OpRule for Rsqrt {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        elementwise::forward(&inputs[0].like(), &[Saved::Output(0)], needs[0])
+        elementwise::forward(&inputs[0].dense(), &[Saved::Output(0)], needs[0])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward_of_three(inputs, needs) // (−½ · gradient) · result³
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_of_three(&[elementwise::incoming(grads), &inputs[0].dense()], inputs, needs) // (−½ · gradient) · result³
     }
 }

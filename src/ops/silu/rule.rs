@@ -3,7 +3,7 @@
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
 use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, Output, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// `x · sigmoid(x)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,12 +18,12 @@ impl OpRule for Silu {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         if !self.inplace {
-            return elementwise::forward(&inputs[0].like(), &[Saved::Input(0)], needs[0]);
+            return elementwise::forward(&inputs[0].dense(), &[Saved::Input(0)], needs[0]);
         }
         // Backward needs the input that is about to be written over, so autograd clones it first.
         let mut r = Recipe::new();
@@ -34,7 +34,7 @@ impl OpRule for Silu {
         r.forward(vec![Output::InPlace(0, inputs[0].clone())])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward(inputs, needs)
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_over(&[elementwise::incoming(grads), &inputs[0]], inputs, needs)
     }
 }

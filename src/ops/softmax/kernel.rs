@@ -46,8 +46,10 @@ impl OpKernel for Softmax {
         let x = inputs[0];
         let dtype = if self.to_f32 { DType::F32 } else { x.dtype() };
         let out = exec.empty(x.meta().with_dtype(dtype))?;
-        exec.on_host(|host| with_real!([x, out], R => softmax::<R>(host, x.operand(), out.operand())));
-        exec.on_cuda(|gpu| cuda_forward(gpu, "softmax_forward", x.operand(), out.operand()));
+        let rows = exec.contiguous(x)?;
+        exec.on_host(|host| with_real!([x, out], R => softmax::<R>(host, rows.operand(), out.operand())));
+        exec.on_cuda(|gpu| cuda_forward(gpu, "softmax_forward", rows.operand(), out.operand()));
+        drop(rows);
         if self.safe {
             let row = x.shape().with_last(1).expect("fewer elements than all rows");
             let _masked = exec.empty(x.meta().with_dtype(DType::Bool))?;

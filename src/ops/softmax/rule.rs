@@ -1,7 +1,6 @@
 //! What `softmax` does to memory.
 
 use crate::meta::{DType, TensorMeta};
-use crate::ops::elementwise;
 use crate::ops::recipe::Recipe;
 use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError};
 
@@ -34,11 +33,15 @@ impl OpRule for Softmax {
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let out = if self.to_f32 && inputs[0].dtype.is_half() { inputs[0].with_dtype(DType::F32) } else { inputs[0].like() };
-        if !self.safe {
-            return elementwise::forward(&out, &[Saved::Output(0)], needs[0]);
-        }
         let mut r = Recipe::new();
         let slot = r.tensor(&out);
+        if !inputs[0].is_contiguous() {
+            r.temporary(inputs[0].bytes()); // a copy whose rows lie together
+        }
+        if !self.safe {
+            r.keep(Saved::Output(0), needs[0]);
+            return r.forward(vec![Output::New(slot, out)]);
+        }
         let (masked, rows, zero) = (r.alloc(out.numel()), r.alloc(out.shape.rows()), r.alloc(out.dtype.bytes()));
         [zero, rows, masked].into_iter().for_each(|s| r.free(s));
         r.keep(Saved::Output(0), needs[0]);

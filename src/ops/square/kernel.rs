@@ -15,16 +15,16 @@ impl OpKernel for Square {
     }
 
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_like(inputs[0])?;
+        let out = exec.empty_dense(inputs[0])?;
         exec.on_host(|host| map!(host, [inputs[0]] => [out], |x| [x * x]));
         exec.on_cuda(|gpu| gpu.map(&SOURCE, "square_forward", out.operand(), [inputs[0].operand()], &[]));
         Ok(Forward::plain(out))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let _power = exec.empty(at.input())?;
-        let _doubled = exec.empty(at.input())?;
-        let out = exec.empty(at.input())?;
+        let _power = exec.empty_over(at.grad(), at.saved(0))?;
+        let _doubled = exec.empty_over(at.grad(), at.saved(0))?;
+        let out = exec.empty_over(at.grad(), at.saved(0))?;
         exec.on_host(|host| map!(host, [at.saved(0), at.grad()] => [out], |x, grad| [grad * (2.0 * x)]));
         exec.on_cuda(|gpu| gpu.map(&SOURCE, "square_backward", out.operand(), [at.grad().operand(), at.saved(0).operand()], &[]));
         Ok(vec![Some(out)])

@@ -2,7 +2,7 @@
 
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// `x²` (`pow(x, 2)`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,14 +14,14 @@ impl OpRule for Square {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        elementwise::forward(&inputs[0].like(), &[Saved::Input(0)], needs[0])
+        elementwise::forward(&inputs[0].dense(), &[Saved::Input(0)], needs[0])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward_of_three(inputs, needs) // gradient · (2 · x¹)
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_of_three(&[elementwise::incoming(grads), &inputs[0]], inputs, needs) // gradient · (2 · x¹)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::meta::TensorMeta;
 use crate::ops::elementwise;
-use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, same_as_first};
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, Saved, ShapeError, dense_as_first};
 
 /// Hyperbolic tangent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,14 +14,14 @@ impl OpRule for Tanh {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        same_as_first(inputs)
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        elementwise::forward(&inputs[0].like(), &[Saved::Output(0)], needs[0])
+        elementwise::forward(&inputs[0].dense(), &[Saved::Output(0)], needs[0])
     }
 
-    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward(inputs, needs)
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_over(&[elementwise::incoming(grads), &inputs[0].dense()], inputs, needs)
     }
 }
