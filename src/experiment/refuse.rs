@@ -54,7 +54,7 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
     }
 }
 
-/// What only the plan shows: types that operators do not take together, nothing to train, and tensors that autograd keeps and another
+/// What only the plan shows: types that operators do not take together, an output that the loss cannot view, nothing to train, and tensors that autograd keeps and another
 /// operator writes into.
 pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut Reader) {
     let known = |layer: LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
@@ -74,6 +74,14 @@ pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut 
         for program in &plan.programs {
             types(&program.forward, &program.values, &mut refused);
         }
+    }
+    let copies = |s: &Step| matches!(s, Step::Run { op, .. } if op.rule().name() == "contiguous");
+    if plan.programs.iter().filter_map(|p| p.criterion.as_ref()).flat_map(|b| &b.steps).any(copies) {
+        let message = "cross_entropy views the model's output as rows of classes, but the last layer leaves it with the length outermost";
+        let words = "PyTorch: `view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
+                     contiguous subspaces). Use .reshape(...) instead.`";
+        let refused = Diagnostic::new(place(train, "loss"), message).hint(words);
+        reader.mistake(refused.hint("end the model in a layer that writes its output anew, such as `linear`"));
     }
     if !plan.settings.trains() {
         return;

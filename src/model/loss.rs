@@ -76,7 +76,8 @@ fn cross_entropy(output: Var, target: Var, cx: &mut Lowering) -> Var {
     let shape = &cx.meta(output).shape;
     let rows = Shape::new([shape.rows()]).expect("smaller than the output");
     let flat = Shape::new([shape.rows(), shape.last()]).expect("as many elements as the output");
-    let logits = cx.run(view::rule::View::plain(flat), &[output]);
+    // Where the output has no such view the plan copies it, and is refused for that: PyTorch does not.
+    let logits = cx.reshape(output, flat);
     let classes = cx.run(view::rule::View::plain(rows), &[target]);
     let log_probabilities = cx.run(log_softmax::rule::LogSoftmax, &[logits]);
     let loss = cx.run_f32(nll_loss::rule::NllLoss, &[log_probabilities, classes]);

@@ -269,7 +269,12 @@ impl Lowering {
     /// Runs an operator of autocast's f32 list (layer norm, losses).
     pub fn run_f32(&mut self, op: impl Into<Operator>, inputs: &[Var]) -> Var {
         let op = op.into();
-        self.autocast(inputs, self.settings.numerics.amp.map(|_| DType::F32), |cx, inputs| cx.run(op, inputs))
+        self.f32(inputs, |cx, inputs| cx.run(op, inputs))
+    }
+
+    /// Runs a function of autocast's f32 list: all that it is made of sees the arguments as they were cast.
+    pub fn f32(&mut self, inputs: &[Var], f: impl FnOnce(&mut Self, &[Var]) -> Var) -> Var {
+        self.autocast(inputs, self.settings.numerics.amp.map(|_| DType::F32), f)
     }
 
     /// Whether autocast would have an operator of its f32 list compute this object in f32 although it is of a half type, and which.

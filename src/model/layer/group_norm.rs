@@ -40,12 +40,14 @@ impl Layer for GroupNorm {
         let weight = cx.parameter("weight", [channels], Init::Constant(1.0));
         let bias = cx.parameter("bias", [channels], Init::Constant(0.0));
         let op = group_norm::rule::GroupNorm { groups: self.num_groups, eps: 1e-5 };
-        if cx.meta(input).is_contiguous() {
-            return cx.run_f32(op, &[input, weight, bias]);
-        }
-        let rows = cx.run(contiguous::rule::Contiguous, &[input]);
-        let normal = cx.run_f32(op, &[rows, weight, bias]);
-        cx.drop(rows);
-        normal
+        cx.f32(&[input, weight, bias], |cx, inputs| {
+            if cx.meta(inputs[0]).is_contiguous() {
+                return cx.run(op, inputs);
+            }
+            let rows = cx.run(contiguous::rule::Contiguous, &inputs[..1]);
+            let normal = cx.run(op, &[rows, inputs[1], inputs[2]]);
+            cx.drop(rows);
+            normal
+        })
     }
 }

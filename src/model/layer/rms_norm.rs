@@ -7,7 +7,7 @@ use crate::meta::DType;
 use crate::model::Init;
 use crate::model::field::{Field, Interval, Values};
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::{add_scalar, mean_last, mul, rms_norm, rsqrt, square};
+use crate::ops::{add_scalar, contiguous, mean_last, mul, rms_norm, rsqrt, square};
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "rms_norm",
@@ -48,8 +48,13 @@ impl RmsNorm {
         cx.drop(mean);
         cx.drop(squared);
         let normalised = cx.run(mul::rule::Mul, &[wide, scale]);
-        let weighted = cx.run(mul::rule::Mul, &[normalised, weight]);
+        let mut weighted = cx.run(mul::rule::Mul, &[normalised, weight]);
         cx.drop(normalised);
+        if !cx.meta(weighted).is_contiguous() {
+            let rows = cx.run(contiguous::rule::Contiguous, &[weighted]);
+            cx.drop(weighted);
+            weighted = rows;
+        }
         if wide != input {
             cx.drop(wide);
         }

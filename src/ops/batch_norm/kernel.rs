@@ -102,6 +102,9 @@ impl OpKernel for BatchNorm {
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
+        if self.training && !x.is_contiguous() && x.dtype.is_half() {
+            let _wide = exec.empty(x.with_dtype(DType::F32))?; // PyTorch has no kernel for these and reduces a copy
+        }
         let split = Split::of(x.numel() / weight.numel(), weight.numel());
         let scratch = match path {
             Path::Matrix if self.training => split.scratch(exec, 4, weight.numel(), mean.dtype().bytes())?,
@@ -127,7 +130,8 @@ impl OpKernel for BatchNorm {
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let (x, weight) = (&at.inputs[0], &at.inputs[1]);
-        let new = |i: usize| if at.needs[i] { exec.empty(at.inputs[i].clone()).map(Some) } else { Ok(None) };
+        let fresh = |i: usize| exec.empty(if i == 0 { at.input() } else { at.inputs[i].clone() });
+        let new = |i: usize| if at.needs[i] { fresh(i).map(Some) } else { Ok(None) };
         let mut gradients = vec![None; at.inputs.len()];
         let path = self.path(x, weight);
         // Between one gradient and the next of a channel lie those of other channels, in backward also where there are no others.
@@ -136,7 +140,7 @@ impl OpKernel for BatchNorm {
             let _contiguous = exec.contiguous(at.grad())?;
             // It computes all of them, wanted or not.
             for (i, gradient) in gradients.iter_mut().enumerate().take(3) {
-                *gradient = Some(exec.empty(at.inputs[i].clone())?);
+                *gradient = Some(fresh(i)?);
             }
             (0..3).filter(|&i| !at.needs[i]).for_each(|i| gradients[i] = None);
             exec.on_cuda(|gpu| self.backward_of_planes_on_cuda(gpu, at, &gradients));

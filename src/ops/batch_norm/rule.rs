@@ -67,6 +67,9 @@ impl OpRule for BatchNorm {
         let cudnn = self.is_cudnn(inputs);
         let statistics = if cudnn && !self.training { 0 } else { statistics_bytes(x) };
         let (mean, inverse) = (r.alloc(statistics), r.alloc(statistics));
+        if self.training && !cudnn && !x.is_contiguous() && x.dtype.is_half() {
+            r.temporary(x.with_dtype(DType::F32).bytes()); // `var_mean` of what has no kernel of its own
+        }
         if self.training && !cudnn && elements_behind(x) == 1 && fits_32_bits(x) {
             // Mean and squared deviations, one partial result of each for two passes.
             Staging::of(x, 4).into_iter().for_each(|s| s.run(&mut r));
@@ -84,7 +87,7 @@ impl OpRule for BatchNorm {
         } else {
             self.backward_of_native(&mut r, inputs, incoming, needs)
         };
-        let gradient = |slot: Option<Slot>, i: usize| slot.map_or(Gradient::None, |s| Gradient::New(s, inputs[i].dense()));
+        let gradient = |slot: Option<Slot>, i: usize| slot.map_or(Gradient::None, |s| Gradient::New(s, inputs[i].like()));
         r.backward(vec![gradient(x, 0), gradient(weight, 1), gradient(bias, 2), Gradient::None, Gradient::None, Gradient::None])
     }
 }

@@ -28,7 +28,7 @@ impl OpKernel for BceWithLogits {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let out = exec.empty(at.input())?;
+        let out = exec.empty_over(at.saved(0), at.saved(1))?;
         exec.on_host(|host| {
             let share = 1.0 / out.meta().numel() as f64;
             map!(host, (share = share), [at.saved(0), at.saved(1), at.grad()] => [out], |x, target, grad| [{

@@ -34,6 +34,6 @@ impl OpRule for BceWithLogits {
     }
 
     fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        elementwise::backward(inputs, needs)
+        elementwise::backward_over(&[&inputs[0], &inputs[1]], inputs, needs)
     }
 }
