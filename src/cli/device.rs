@@ -1,6 +1,6 @@
 //! Where cases run: the device, the source of its segments, and a fresh allocator for each case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::alloc::{Allocator, AllocatorConfig, Backing, Placement};
@@ -143,13 +143,24 @@ impl Place {
     /// Lets `perform` go through what will run, on execution contexts that compute nothing, and compiles all kernels that it asks for, several
     /// at a time. (Else each would be compiled when it is first launched, one after another.) Where no GPU computes, nothing is done.
     pub(super) fn rehearse(&self, perform: impl FnOnce(&dyn Fn() -> Exec)) {
-        let Kind::Cuda(cuda) = &self.kind else { return };
+        if let (Kind::Cuda(cuda), Some(rehearsal)) = (&self.kind, self.rehearsal(perform)) {
+            cuda.prepare(&rehearsal);
+        }
+    }
+
+    /// The kernels that what `perform` goes through launches, by their source and its types; `None` where no GPU computes.
+    pub(super) fn kernels(&self, perform: impl FnOnce(&dyn Fn() -> Exec)) -> Option<BTreeMap<String, BTreeSet<&'static str>>> {
+        self.rehearsal(perform).map(|rehearsal| rehearsal.noted())
+    }
+
+    fn rehearsal(&self, perform: impl FnOnce(&dyn Fn() -> Exec)) -> Option<Rc<Cuda>> {
+        let Kind::Cuda(cuda) = &self.kind else { return None };
         let rehearsal = cuda.rehearsal();
         perform(&|| {
             let allocator = Allocator::new(AllocatorConfig::default(), Box::new(Placement::new(self.gpu.total_memory)));
             Exec::new(self.gpu.clone(), Device::Cuda(Rc::clone(&rehearsal)), Memory::new(allocator))
         });
-        cuda.prepare(&rehearsal);
+        Some(rehearsal)
     }
 
     /// Rehearses a few steps of the first cases: those of one experiment launch much the same.

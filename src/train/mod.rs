@@ -17,5 +17,6 @@ mod state;
 pub use observer::Observer;
 pub use outfit::{Outfit, Stop};
 pub use reference_loop::{train, train_with};
+pub(crate) use scaler::Scaler;
 pub use script::follow;
 pub use state::misfits;

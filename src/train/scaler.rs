@@ -24,7 +24,7 @@ const GROWTH_INTERVAL: u32 = 2000;
 
 /// A scaler as its constructor leaves it: everything is created at the first loss.
 #[derive(Default)]
-pub(super) struct Scaler {
+pub(crate) struct Scaler {
     state: Option<State>,
     /// Scale and fine steps of a save, until there is room for them.
     saved: Option<(f32, u32)>,
@@ -58,7 +58,10 @@ impl Scaler {
     }
 
     /// `scaler.scale(loss)`.
-    pub(super) fn scale(&mut self, exec: &Exec, tape: &Tape, loss: &Variable) -> Result<Variable> {
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn scale(&mut self, exec: &Exec, tape: &Tape, loss: &Variable) -> Result<Variable> {
         let state = match &mut self.state {
             Some(state) => state,
             none => {
@@ -76,7 +79,10 @@ impl Scaler {
     }
 
     /// `scaler.step(optimizer); scaler.update()`. Gives what says whether the step was skipped: not 0.
-    pub(super) fn step(
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn step(
         &mut self,
         exec: &Exec,
         implementation: Implementation,

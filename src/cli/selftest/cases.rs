@@ -136,6 +136,8 @@ fn elementwise(cases: &mut Vec<Case>) {
     cases.push(one("mul", Mul, vec![x(&[65, 31]), x(&[65, 31])]));
     cases.push(one("mul by rows", Mul, vec![x(&[65, 31]), x(&[65, 1])]));
     cases.push(one("mul by columns", Mul, vec![x(&[3000, 64]), x(&[64])]));
+    // Few rows of many columns: a thread sums a column.
+    cases.push(one("mul by columns", Mul, vec![x(&[12, 20_000]), x(&[20_000])]));
     // The scalar's gradient is a sum, of which nothing may cancel.
     cases.push(one("mul by a scalar", Mul, vec![positive(&[65, 31]), x(&[])]).then(Sum { to_f32: false }));
     cases.push(one("div_scalar", DivScalar { divisor: 3.0 }, vec![x(&[130])]));
@@ -174,7 +176,8 @@ fn rows(cases: &mut Vec<Case>) {
 
 fn batches(cases: &mut Vec<Case>) {
     // Few rows, many rows (shared by blocks), and planes.
-    for shape in [&[30, 20][..], &[5000, 40], &[6, 5, 12]] {
+    // The last in packs of every type.
+    for shape in [&[30, 20][..], &[5000, 40], &[6, 5, 12], &[6, 5, 4, 4]] {
         for (kinds, types, amp) in
             [([Kind::Trained, Kind::Buffer], &TYPES[..], ""), ([Kind::TrainedF32, Kind::BufferF32], HALVES, " with f32 parameters")]
         {

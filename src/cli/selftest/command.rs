@@ -23,6 +23,7 @@ Examples:
   runner selftest
   runner selftest --device host
   runner selftest --device cuda:1 --only softmax
+  runner selftest --kernels --only batch_norm
 
 Each operator and optimizer runs in every type on random values, and on the host in f64. What is printed is the
 relative norm of the difference, the worst of all outputs and gradients. Exit code 1: one is over its bound.";
@@ -37,6 +38,9 @@ pub(in crate::cli) struct Args {
     /// Only cases whose name contains this word
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
+    /// Print the kernels that the cases launch on a GPU, by source and types, and compute nothing
+    #[arg(long)]
+    kernels: bool,
 }
 
 /// A few units in the last place of each type: f64, f32, f16, bf16. The f32 bound leaves room for sums of some thousand terms.
@@ -55,19 +59,27 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let (place, host) = (Place::choose(args.device, gpu, Rc::new(Rules))?, Place::choose(DeviceName::Host, gpu, Rc::new(Rules))?);
     let exec = || (place.exec(AllocatorConfig::default()), host.exec(AllocatorConfig::default()));
     let failed = |e: String| Failure::new(Exit::Failed, e);
-    console::print(&format!("{} against the host's f64: relative norms\n\n", place.facts().place))?;
-
     let (operators, optimizers) = (cases::all(), optimizers::all());
-    let untested = untested(&operators);
     let wanted = |name: &str| name.contains(&args.only);
-    place.rehearse(|exec| {
+    let rehearse = |exec: &dyn Fn() -> Exec| {
         for case in operators.iter().filter(|c| wanted(&c.name)) {
             case.types.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));
         }
         for case in optimizers.iter().filter(|c| wanted(&c.name)) {
-            TYPES.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));
+            case.types.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));
         }
-    });
+    };
+    if args.kernels {
+        let kernels = place.kernels(rehearse).ok_or_else(|| Failure::usage("the host has no kernels; list those of `--device cuda`"))?;
+        for (source, entries) in kernels {
+            console::print(&format!("{source}: {}\n", entries.into_iter().collect::<Vec<_>>().join(" ")))?;
+        }
+        return Ok(Exit::Done);
+    }
+    console::print(&format!("{} against the host's f64: relative norms\n\n", place.facts().place))?;
+
+    let untested = untested(&operators);
+    place.rehearse(rehearse);
     let mut sections = Vec::new();
     let operator = |name: &str, types: &[DType], distance: &dyn Fn(&Exec, &Exec, DType) -> Result<f64, String>| {
         let mut norms = [None; TYPES.len()];
@@ -84,7 +96,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         let lines = lines.map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
         sections.push(Section { title, bounds, lines: lines.collect::<Result<_, _>>()? });
     }
-    let lines = optimizers.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, &TYPES, &|d, r, t| c.distance(d, r, t)));
+    let lines = optimizers.iter().filter(|c| wanted(&c.name)).map(|c| operator(&c.name, c.types, &|d, r, t| c.distance(d, r, t)));
     sections.push(Section { title: "optimizer", bounds: OPTIMIZER_BOUNDS, lines: lines.collect::<Result<_, _>>()? });
 
     for section in sections.iter().filter(|s| !s.lines.is_empty()) {

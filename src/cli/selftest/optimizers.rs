@@ -1,13 +1,15 @@
 //! One optimizer case: a few steps on a device in one type, and on the host in f64. What is compared is how far parameters moved.
 
+use crate::autograd::{Tape, Variable};
 use crate::exec::Exec;
 use crate::meta::{DType, TensorMeta, relative_distance};
 use crate::optim::kernel::{Scaling, Trained};
 use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 use crate::record::Category;
 use crate::tensor::Tensor;
+use crate::train::Scaler;
 
-use super::codec::{rounded, uniform};
+use super::codec::{TYPES, rounded, uniform};
 use super::operators::{read, upload};
 
 /// Steps a case takes: state is new, then is moved on.
@@ -24,8 +26,12 @@ const LEAST_GRADIENT: f64 = 0.25;
 /// An optimizer, and whether it works on scaled gradients.
 pub(super) struct Case {
     pub(super) name: String,
+    /// The types it is for.
+    pub(super) types: &'static [DType],
     optimizer: Optimizer,
     scale: Option<Scale>,
+    /// Whether a gradient scaler steps it, which unscales and skips by itself.
+    scaler: bool,
 }
 
 /// What a gradient scaler hands over.
@@ -35,6 +41,9 @@ struct Scale {
     /// The step, from 1, in which something infinite is found.
     found_in: u64,
 }
+
+/// Types of gradients that a gradient scaler takes.
+const SCALED: &[DType] = &[DType::F64, DType::F32];
 
 /// Every case.
 pub(super) fn all() -> Vec<Case> {
@@ -50,11 +59,18 @@ pub(super) fn all() -> Vec<Case> {
             let case = |scale: Option<Scale>| Case {
                 name: format!("{name} {how}{}", if scale.is_some() { " scaled" } else { "" }),
                 optimizer: optimizer(implementation),
+                types: &TYPES,
                 scale,
+                scaler: false,
             };
             cases.push(case(None));
             if implementation == Fused {
                 cases.push(case(Some(Scale { factor: 64.0, found_in: 2 })));
+            }
+            if name == "sgd" && implementation != ForLoop {
+                // As the scaler begins.
+                let scale = Some(Scale { factor: 65_536.0, found_in: 2 });
+                cases.push(Case { name: format!("{} by a scaler", case(None).name), types: SCALED, scaler: true, ..case(scale) });
             }
         }
     };
@@ -92,24 +108,39 @@ impl Case {
 
     /// By how much each element of all parameters moved.
     fn movement(&self, exec: &Exec, dtype: DType, rounded_to: DType) -> Result<Vec<f64>, String> {
+        // A rehearsal needs no values.
+        let uniform = |n: u64, low, high, number| if exec.computes() { uniform(n, low, high, number) } else { vec![0.0; n as usize] };
         let sizes = SIZES.iter().chain(SMALL.iter().cycle()).take(TENSORS);
         let starts: Vec<Vec<f64>> = (0..).zip(sizes).map(|(i, &n)| rounded(&uniform(n, -0.5, 0.5, i), rounded_to)).collect();
         let tensor = |values: &[f64]| upload(exec, &[values.len() as u64], dtype, values);
         let parameters = starts.iter().map(|values| tensor(values)).collect::<Result<Vec<Tensor>, _>>()?;
+        let (mut scaler, tape) = (Scaler::default(), Tape::new(false));
         let mut stepper = self.optimizer.stepper(exec, &parameters).map_err(|e| e.to_string())?;
         for step in 1..=STEPS {
+            // A scaler that found something infinite goes on with half the scale.
+            let backed_off = self.scaler && self.scale.is_some_and(|s| step > s.found_in);
+            let factor = self.scale.map_or(1.0, |s| s.factor) * if backed_off { 0.5 } else { 1.0 };
+            let infinite = |i: u64| i == 0 && self.scaler && self.scale.is_some_and(|s| step == s.found_in);
             let grads = starts.iter().zip(0..).map(|(start, i)| {
                 let mut values = uniform(start.len() as u64, LEAST_GRADIENT - 1.0, 1.0 - LEAST_GRADIENT, 1000 * step + i);
                 values.iter_mut().for_each(|v| *v += LEAST_GRADIENT.copysign(*v));
                 let values = rounded(&values, rounded_to);
                 // A power of two scales without rounding.
-                tensor(&values.iter().map(|v| v * self.scale.map_or(1.0, |s| s.factor)).collect::<Vec<_>>())
+                let scaled = |v: &f64| if infinite(i) { f64::INFINITY } else { v * factor };
+                tensor(&values.iter().map(scaled).collect::<Vec<_>>())
             });
             let trained = parameters
                 .iter()
                 .zip(grads)
                 .map(|(parameter, grad)| Ok(Trained { parameter: parameter.clone(), grad: Some(grad?) }))
                 .collect::<Result<Vec<_>, String>>()?;
+            if self.scaler {
+                let loss = upload(exec, &[], DType::F32, &[1.0])?;
+                scaler.scale(exec, &tape, &Variable::constant(loss)).map_err(|e| e.to_string())?;
+                let implementation = self.optimizer.implementation();
+                scaler.step(exec, implementation, &mut *stepper, &trained).map_err(|e| e.to_string())?;
+                continue;
+            }
             let scaling = self.scale.map(|scale| scaling(exec, scale, step)).transpose()?;
             stepper.step(exec, &trained, scaling.as_ref()).map_err(|e| e.to_string())?;
         }

@@ -5,6 +5,7 @@
 //! Whoever reads values or ends a phase asks it, so that no number that a failed GPU gave is ever written down.
 
 use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cudarc::driver::sys;
@@ -112,6 +113,12 @@ impl Cuda {
     /// Compiles all that a rehearsal was asked for, several sources at a time.
     pub fn prepare(&self, rehearsal: &Self) {
         self.modules.prepare(&rehearsal.modules);
+    }
+
+    /// The kernels that a rehearsal was asked for, by their source and its types, e.g. `softmax-f16-f32`.
+    #[must_use]
+    pub fn noted(&self) -> BTreeMap<String, BTreeSet<&'static str>> {
+        self.modules.noted()
     }
 
     /// What the driver says of this GPU.

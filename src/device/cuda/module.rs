@@ -4,7 +4,7 @@
 //! A compiled source is named by a hash of all that goes into it: prelude, types, source, architecture, options, NVRTC's version.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, c_char};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -64,8 +64,8 @@ pub(super) struct Modules {
     functions: RefCell<HashMap<(ModuleKey, &'static str), cu::CUfunction>>,
     /// Compiled, but not loaded yet.
     images: RefCell<HashMap<ModuleKey, Vec<u8>>>,
-    /// What a rehearsal would have loaded.
-    noted: RefCell<HashMap<ModuleKey, Program>>,
+    /// What a rehearsal would have loaded, and the kernels of it that it would have launched.
+    noted: RefCell<HashMap<ModuleKey, (Program, BTreeSet<&'static str>)>>,
 }
 
 impl Modules {
@@ -81,14 +81,21 @@ impl Modules {
 
     /// Remembers what a launch would need.
     pub(super) fn note(&self, kernel: Kernel<'_>) {
-        self.noted.borrow_mut().entry(ModuleKey::of(kernel)).or_insert_with(|| Program::new(kernel));
+        let mut noted = self.noted.borrow_mut();
+        noted.entry(ModuleKey::of(kernel)).or_insert_with(|| (Program::new(kernel), BTreeSet::new())).1.insert(kernel.entry);
+    }
+
+    /// The kernels that launches would have needed, by their source and its types.
+    pub(super) fn noted(&self) -> BTreeMap<String, BTreeSet<&'static str>> {
+        self.noted.borrow().values().map(|(program, entries)| (program.name.clone(), entries.clone())).collect()
     }
 
     /// Compiles what a rehearsal noted, several sources at a time. A source that fails is left to its first launch, which tells.
     pub(super) fn prepare(&self, rehearsal: &Self) {
         let noted = rehearsal.noted.take();
         let modules = self.modules.borrow();
-        let missing: Vec<(ModuleKey, Program)> = noted.into_iter().filter(|(key, _)| !modules.contains_key(key)).collect();
+        let noted = noted.into_iter().filter(|(key, _)| !modules.contains_key(key));
+        let missing: Vec<(ModuleKey, Program)> = noted.map(|(key, (program, _))| (key, program)).collect();
         let Ok(compiler) = Compiler::for_capability(self.capability) else { return };
         let (next, images) = (AtomicUsize::new(0), Mutex::new(HashMap::new()));
         let work = || {
