@@ -103,11 +103,6 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// These files with these overrides, for that GPU, with nothing else said.
-    pub(super) fn of(files: Vec<PathBuf>, set: Vec<String>, gpu: &'static Gpu) -> Self {
-        Self { files, set, gpu, allocator: None, scratch: None }
-    }
-
     /// Whether libraries' scratch comes from a file.
     pub(super) fn has_scratch(&self) -> bool {
         self.scratch.is_some()

@@ -1,5 +1,7 @@
 //! From the command line to experiments that are ready to run, or to every mistake in all of them.
 
+use std::path::Path;
+
 use anstream::AutoStream;
 
 use crate::experiment::{self, Diagnostics, Experiment};
@@ -32,6 +34,18 @@ pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure>
         }
     }
     if mistakes.is_empty() { Ok(experiments) } else { Err(Failure::usage(mistakes.join("\n"))) }
+}
+
+/// Loads the one experiment of a command that takes no more; what is wrong is told as `tell` puts it.
+///
+/// # Errors
+/// A folder, or the file's mistakes, drawn.
+pub(super) fn one(file: &Path, set: &[String], gpu: &Gpu, tell: impl FnOnce(Diagnostics) -> Diagnostics) -> Result<Experiment, Failure> {
+    if file.is_dir() {
+        return Err(Failure::usage(format!("{}: is a folder; here goes one experiment, a .toml file", file.display())));
+    }
+    inputs::collect(&[file.to_path_buf()])?;
+    experiment::load_with(file, set, gpu).map_err(|mistakes| Failure::usage(drawn(&tell(mistakes))))
 }
 
 /// Puts a case under other allocator settings than its file's. Its memory limit stays.

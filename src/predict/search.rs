@@ -26,10 +26,19 @@ pub enum Largest {
     All(u64),
     /// Values so far apart need the same that it does not depend on them.
     Indifferent,
+    /// From this value on, larger ones need no more.
+    Level(u64),
 }
 
-/// So many times as much must make a difference.
-const FAR: u64 = 4096;
+/// How far is looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The largest value.
+    pub most: u64,
+    /// So many times as much must make a difference.
+    pub far: u64,
+}
+
 /// How many values after the first that does not fit are asked about too.
 const NEIGHBOURS: u64 = 4;
 
@@ -39,12 +48,13 @@ struct Search<'a> {
     limit: u64,
 }
 
-/// The largest value from 1 to `most` that fits into `limit` bytes, looked for from `start` on.
-pub fn largest(start: u64, most: u64, limit: u64, probe: &mut dyn FnMut(u64) -> Probe) -> Largest {
+/// The largest value within reach, from 1 on, that fits into `limit` bytes, looked for from `start` on.
+pub fn largest(start: u64, reach: Reach, limit: u64, probe: &mut dyn FnMut(u64) -> Probe) -> Largest {
+    let most = reach.most;
     let mut search = Search { probe, known: BTreeMap::new(), limit };
     let Some(mut low) = search.first(start.clamp(1, most)) else { return Largest::Nothing };
     loop {
-        let mut high = match search.grow(low, most) {
+        let mut high = match search.grow(low, reach) {
             Ok(high) => high,
             Err(end) => return end,
         };
@@ -90,26 +100,34 @@ impl Search<'_> {
     }
 
     /// A value above `low` that does not fit, or why there is none.
-    fn grow(&mut self, mut low: u64, most: u64) -> Result<u64, Largest> {
-        let (begin, peak) = (low, self.ask(low).peak);
+    fn grow(&mut self, mut low: u64, Reach { most, far }: Reach) -> Result<u64, Largest> {
         loop {
             if low == most {
                 return Err(Largest::All(most));
             }
-            if low / FAR >= begin && self.ask(low).peak == peak {
-                return Err(Largest::Indifferent);
+            if let Some(level) = self.level(low, far) {
+                return Err(level);
             }
             if let Some((&high, _)) = self.known.range(low + 1..).find(|(_, p)| !p.fits) {
                 return Ok(high);
             }
-            let far = low.saturating_mul(2).min(most);
+            let double = low.saturating_mul(2).min(most);
             // A little beyond what is foretold, so that it is likely the other side.
-            let next = self.line(low).map_or(far, |at| at.saturating_add(at / 128 + 1)).clamp(low + 1, most);
+            let next =
+                self.line(low).map_or(double, |at| at.saturating_add(at / 128 + 1)).clamp(low + 1, most.min(low.saturating_mul(far)));
             if !self.fits(next) {
                 return Ok(next);
             }
             low = next;
         }
+    }
+
+    /// Whether all values asked about from a far smaller one up to `low` need the same.
+    fn level(&mut self, low: u64, far: u64) -> Option<Largest> {
+        let peak = self.ask(low).peak;
+        let (&from, _) = self.known.range(..=low).rev().take_while(|(_, p)| p.fits && p.peak == peak).last()?;
+        let lowest = self.known.keys().next() == Some(&from);
+        (low / far >= from).then_some(if lowest { Largest::Indifferent } else { Largest::Level(from) })
     }
 
     /// The highest value known to fit below one that does not.

@@ -133,3 +133,10 @@ fn nothing_from_a_file_becomes_code() {
         s.write("small.toml", SMALL).run(&["export", "torch", "small.toml", "--set", "train.optimizer.sgd.lr=1e-3"]).exits(0).stdout;
     assert!(script.contains("\"lr\": 0.001,") && script.contains("bias=True"), "{script:.900}");
 }
+
+#[test]
+fn a_script_is_of_one_experiment() {
+    let s = Sandbox::new();
+    s.write("folder/a.toml", SMALL).write("folder/b.toml", SMALL);
+    s.run(&["export", "torch", "folder"]).exits(2).complains(&["folder: is a folder"]);
+}

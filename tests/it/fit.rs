@@ -190,3 +190,66 @@ fn every_optimizer_has_other_implementations_to_try() {
         assert!(names.iter().any(|name| name.ends_with(": momentum = 0")), "{with_momentum}: {names:?}");
     }
 }
+
+#[test]
+fn what_the_language_refuses_is_not_said_to_be_too_large() {
+    let s = Sandbox::new();
+    let text = "
+[model]
+input = { tokens = { length = 8, vocabulary = 16 } }
+layers = [{ embedding = { num_embeddings = 16, embedding_dim = 4 } }, { position_embedding = { max_length = 32 } }]
+
+[train]
+batch_size = 2
+optimizer = \"sgd\"
+";
+    s.write("positions.toml", text);
+    let fit = ["fit", "positions.toml", "--memory", "1GiB", "--axis", "model.input.tokens.length"];
+    let out = s.run(&[&fit[..], &["--verify"]].concat()).exits(0);
+    let sentence = "model.input.tokens.length = 32 fits, and 33 is refused: position_embedding knows 32 positions, but its input has 33";
+    assert!(out.stdout.contains(sentence), "{}", out.stdout);
+    assert!(!out.stdout.contains("DIFFER"), "{}", out.stdout);
+    let json: Value = serde_json::from_str(&s.run(&[&fit[..], &["--json"]].concat()).exits(0).stdout).unwrap();
+    let next = json["cases"][0]["switches"][0]["next_is_refused"].as_str().unwrap();
+    assert!(sentence.ends_with(next), "{next}");
+    // The case as it stands: as a run words it.
+    let long = ["--set", "model.input.tokens.length=33"];
+    let run = s.run(&[&["positions.toml", "--device", "virtual"], &long[..]].concat()).exits(2);
+    let out = s.run(&[&["fit", "positions.toml", "--memory", "1GiB"], &long[..]].concat()).exits(2);
+    assert_eq!((out.stdout.as_str(), out.stderr), ("", run.stderr));
+}
+
+#[test]
+fn micro_steps_are_an_axis_that_comes_to_an_end() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let axis = ["fit", "small.toml", "--memory", "1GiB", "--axis", "train.accumulation_steps"];
+    let out = s.run(&[&axis[..], &["--verify"]].concat()).exits(0);
+    assert!(out.stdout.contains("memory does not") && out.stdout.contains("train.accumulation_steps"), "{}", out.stdout);
+    assert!(!out.stdout.contains("DIFFER"), "{}", out.stdout);
+}
+
+#[test]
+fn a_mistaken_axis_is_told_as_an_axis() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL).write("script.toml", "[allocations]\nsteps = [\"empty_cache\"]\n").write("folder/small.toml", SMALL);
+    let fit = |file: &str, axis: &str| s.run(&["fit", file, "--memory", "1GiB", "--axis", axis]).exits(2);
+    let out = fit("small.toml", "train.dtype").complains(&["--> --axis:1:13", "an axis is a whole number of the experiment"]);
+    assert!(!out.stderr.contains("--set"), "{}", out.stderr);
+    fit("small.toml", "batch_size").complains(&["did you mean `train.batch_size`?"]);
+    fit("script.toml", "train.batch_size").complains(&["script.toml: [allocations] is a script"]);
+    fit("folder", "train.batch_size").complains(&["folder: is a folder"]);
+}
+
+#[test]
+fn where_nothing_fits_it_says_what_is_lacking() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["fit", "small.toml", "--memory", "1MiB"]).exits(1);
+    assert!(
+        out.stdout.contains("not even train.batch_size = 1 fits; as written 6") && out.stdout.contains("MiB too little"),
+        "{}",
+        out.stdout
+    );
+    assert!(out.stdout.contains("peak and reserved: with train.batch_size = 2; largest: of train.batch_size"), "{}", out.stdout);
+}

@@ -1,11 +1,11 @@
 //! The search for the largest that fits: few questions, and no step or dip misleads it.
 
-use runner::predict::search::{Largest, Probe, largest};
+use runner::predict::search::{Largest, Probe, Reach, largest};
 
 /// The answer and how many questions it took.
 fn ask(start: u64, limit: u64, peak: impl Fn(u64) -> u64) -> (Largest, usize) {
     let mut asked = 0;
-    let found = largest(start, 1 << 40, limit, &mut |v| {
+    let found = largest(start, Reach { most: 1 << 40, far: 4096 }, limit, &mut |v| {
         asked += 1;
         Probe { fits: peak(v) <= limit, peak: peak(v) }
     });
@@ -42,4 +42,6 @@ fn nothing_and_everything() {
     assert_eq!(ask(64, 10, |v| 100 + v).0, Largest::Nothing);
     assert_eq!(ask(64, 1 << 50, |v| v).0, Largest::All(1 << 40));
     assert_eq!(ask(64, 10, |_| 5).0, Largest::Indifferent);
+    assert_eq!(ask(2, 10, |v| v.min(3)).0, Largest::Level(4));
+    assert_eq!(ask(64, 10, |v| v.min(3)).0, Largest::Indifferent);
 }

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use super::torch::script;
-use crate::cli::args::Files;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{console, load};
 use crate::gpu::Gpu;
@@ -16,7 +15,7 @@ Examples:
   python adamw.py > adamw.torch.csv
   runner diff adamw.torch.csv results/adamw.csv
 
-The script needs PyTorch and a CUDA GPU, and prints the columns of a results file as PyTorch measures them; what only
+The script needs PyTorch and a CUDA GPU, and prints the columns of a results file as PyTorch measures them; what only \
 runner knows stays empty. Each case of a sweep runs in a process of its own. It exits with 1 where memory runs out.";
 
 /// Write an experiment for other programs
@@ -50,15 +49,11 @@ struct Torch {
 pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let Target::Torch(args) = &args.target;
     let gpu = Gpu::default_model();
-    let files = Files::of(vec![args.file.clone()], args.set.clone(), gpu);
-    let mut text = String::new();
-    for experiment in load::load(&files, gpu)? {
-        text += &script(&experiment);
-    }
+    let text = script(&load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?);
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => console::print_always(&text)?,
         Some(path) => {
-            write_whole(path, text.as_bytes()).map_err(|e| Failure::new(Exit::Failed, e))?;
+            write_whole(path, text.as_bytes()).map_err(Failure::usage)?;
             console::print(&format!("{}\n", path.display()))?;
         }
     }

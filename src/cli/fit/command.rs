@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use clap::ArgGroup;
 
-use crate::experiment::Case;
+use crate::experiment::{Case, Diagnostics};
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::model::Work;
@@ -22,22 +22,25 @@ use crate::train::{Observer, Outfit};
 use super::render::{Answer, Budget, Outcome, Verified, json, text};
 use super::switches::switches;
 use super::trial::Trial;
-use crate::cli::args::{DeviceName, Files, Size, gpu_named};
+use crate::cli::args::{DeviceName, Size, gpu_named};
 use crate::cli::device::Place;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{console, load, record};
 
 const EXAMPLES: &str = "\
 Examples:
-  runner fit experiments/adam.toml --memory 24GiB                 the largest batch
-  runner fit experiments/adam.toml --gpu rtx3090 --verify         and runs that agree, on the virtual device
+  runner fit experiments/adam.toml --memory 24GiB            the largest batch
+  runner fit experiments/adam.toml --gpu rtx3090 --verify    and runs that agree
   runner fit gpt.toml --gpu a100-80gb --axis model.input.tokens.length
 
---memory is what the allocator may reserve, and nothing else. With --gpu alone it is the GPU's memory less its context and
-libraries. Below the answer stand other ways to train the same model: peak and reserved memory with the file's own
+--memory is what the allocator may reserve, and nothing else. With --gpu alone it is the GPU's memory less its context and \
+libraries. Below the answer stand other ways to train the same model: peak and reserved memory with the file's own \
 values, what backward computes again, and the largest value with each.
 
 Exit code: 0 an answer; 1 nothing fits, or a run refutes a prediction; 2 bad file or arguments; 3 no such device.";
+
+/// What may be an axis.
+const AXES: &str = "an axis is a whole number of the experiment, as train.batch_size or model.input.tokens.length";
 
 /// Find the largest batch (or length) that fits, and what would let more fit
 #[derive(Debug, clap::Args)]
@@ -77,19 +80,18 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         None => Budget { limit: gpu.total_memory.saturating_sub(gpu.outside().total()), gpu, outside: Some(gpu.outside()) },
     };
     // The axis of a sweep in the file is what is looked for: one value of it stands for all.
-    let files = |set: Vec<String>| Files::of(vec![args.file.clone()], set, gpu);
-    let first = load::load(&files(args.set.clone()), gpu)?.swap_remove(0);
+    let first = load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?;
+    if matches!(first.cases[0].work, Work::Script(_)) {
+        let message = "[allocations] is a script: it has no batch and nothing to switch; `runner predict` says whether it fits";
+        return Err(Failure::usage(format!("{}: {message}", args.file.display())));
+    }
     let start = start(&first.cases[0], &args.axis);
-    let set = args.set.iter().cloned().chain(std::iter::once(format!("{}={start}", args.axis))).collect();
-    let experiment = load::load(&files(set), gpu)?.swap_remove(0);
+    let set: Vec<String> = args.set.iter().cloned().chain(std::iter::once(format!("{}={start}", args.axis))).collect();
+    let experiment = load::one(&args.file, &set, gpu, |mistakes| mistakes.of_argument(set.len(), "--axis", AXES))?;
     let place = if args.verify { Some(place(args.device, gpu)?) } else { None };
     let folder = args.file.parent().unwrap_or(Path::new(""));
     let mut answers = Vec::new();
     for case in &experiment.cases {
-        if matches!(case.work, Work::Script(_)) {
-            let message = "[allocations] is a script: it has no batch and nothing to switch; `runner predict` says whether it fits";
-            return Err(Failure::usage(format!("{}: {message}", args.file.display())));
-        }
         answers.push(answer((&experiment.name, folder), case, &args.axis, start, &budget, place.as_ref())?);
     }
     let description = experiment.description.as_deref().unwrap_or_default();
@@ -130,7 +132,7 @@ fn answer(
     if let Some(place) = place {
         for ((_, _, trial), outcome) in trials.iter().zip(&mut outcomes) {
             if let Ok(outcome) = outcome {
-                outcome.verified = Some(verify(trial, axis, outcome.largest, place)?);
+                outcome.verified = Some(verify(trial, axis, start, outcome.largest, place)?);
             }
         }
     }
@@ -139,17 +141,24 @@ fn answer(
     for ((name, note, _), outcome) in trials.into_iter().zip(outcomes) {
         match outcome {
             Ok(outcome) => rows.push((name, note, outcome)),
-            Err(reason) => refused.push((name, reason)),
+            // Beside a case that cannot be run there is nothing to compare.
+            Err(mistakes) if rows.is_empty() => return Err(Failure::usage(load::drawn(&mistakes))),
+            Err(mistakes) => refused.push((name, first(&mistakes))),
         }
     }
     Ok(Answer { case: case.key.clone(), start, rows, refused })
 }
 
-/// Looks at all trials, on all cores; what the language refuses is answered with its first mistake.
-fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> Vec<Result<Outcome, String>> {
+/// In a line, why the language refuses something.
+fn first(mistakes: &Diagnostics) -> String {
+    mistakes.iter().next().map(|m| m.message.clone()).unwrap_or_default()
+}
+
+/// Looks at all trials, on all cores; what the language refuses is answered with its mistakes.
+fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> Vec<Result<Outcome, Diagnostics>> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(trials.len());
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut found: Vec<(usize, Result<Outcome, String>)> = std::thread::scope(|scope| {
+    let mut found: Vec<(usize, Result<Outcome, Diagnostics>)> = std::thread::scope(|scope| {
         let work = || {
             let mut mine = Vec::new();
             loop {
@@ -165,18 +174,23 @@ fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> 
     found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, String> {
-    let first = |mistakes: crate::experiment::Diagnostics| mistakes.iter().next().map(|m| m.message.clone()).unwrap_or_default();
+fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, Diagnostics> {
     let asked = trial.read();
-    let case = asked.case(&[]).map_err(first)?;
-    let (peak, reserved) = asked.needs(&[]).map_err(first)?;
-    let largest = asked.largest(axis, start).map_err(first)?;
+    let case = asked.case(&[])?;
+    let (peak, reserved) = asked.needs(&[])?;
+    let largest = asked.largest(axis, start)?;
+    let next = match largest {
+        Largest::Fits(value) => Some(value + 1),
+        Largest::Nothing => Some(1),
+        Largest::All(_) | Largest::Indifferent | Largest::Level(_) => None,
+    };
+    let beyond = next.and_then(|value| asked.limited(&[], axis, value).err()).map(|mistakes| first(&mistakes));
     let again = if let Work::Train(plan) = &case.work { recomputed(plan) } else { (0, 0) };
-    Ok(Outcome { peak, reserved, again, largest, verified: None })
+    Ok(Outcome { peak, reserved, again, largest, beyond, verified: None })
 }
 
 /// Runs the value that fits and the one after it.
-fn verify(trial: &Trial, axis: &str, largest: Largest, place: &Place) -> Result<Verified, Failure> {
+fn verify(trial: &Trial, axis: &str, start: u64, largest: Largest, place: &Place) -> Result<Verified, Failure> {
     let asked = trial.read();
     let runs = |value: u64| -> Result<bool, Failure> {
         // What the language refuses does not run.
@@ -189,7 +203,7 @@ fn verify(trial: &Trial, axis: &str, largest: Largest, place: &Place) -> Result<
         Largest::Fits(value) => runs(value)? && !runs(value + 1)?,
         Largest::Nothing => !runs(1)?,
         Largest::All(value) => runs(value)?,
-        Largest::Indifferent => runs(1)?,
+        Largest::Indifferent | Largest::Level(_) => runs(start)?,
     };
     Ok(if agree { Verified::Agree } else { Verified::Differ })
 }

@@ -35,6 +35,8 @@ pub(super) struct Outcome {
     /// Bytes that forward puts out, and puts out again in backward.
     pub(super) again: (u64, u64),
     pub(super) largest: Largest,
+    /// Why the language refuses the value after the largest, where it is not memory that runs out.
+    pub(super) beyond: Option<String>,
     pub(super) verified: Option<Verified>,
 }
 
@@ -52,8 +54,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Whether something fits, and no run refutes it.
     pub(super) fn holds(&self) -> bool {
-        self.rows.first().is_some_and(|(_, _, o)| o.largest != Largest::Nothing)
-            && self.rows.iter().all(|(_, _, o)| o.verified != Some(Verified::Differ))
+        self.rows[0].2.largest != Largest::Nothing && self.rows.iter().all(|(_, _, o)| o.verified != Some(Verified::Differ))
     }
 }
 
@@ -75,8 +76,9 @@ pub(super) fn text((name, description): (&str, &str), axis: &str, budget: &Budge
         if !answer.case.is_empty() && answers.len() > 1 {
             let _ = writeln!(text, "{HEAD}{}{HEAD:#}", answer.case);
         }
-        let Some((_, _, base)) = answer.rows.first() else { continue };
-        let _ = writeln!(text, "{HEAD}{}{HEAD:#}", sentence(axis, base.largest));
+        let (_, _, base) = &answer.rows[0];
+        let _ = writeln!(text, "{HEAD}{}{HEAD:#}", sentence(axis, base, budget.limit));
+        let _ = writeln!(text, "{FAINT}peak and reserved: with {axis} = {}; largest: of {axis}, with that switch{FAINT:#}", answer.start);
         let mut rows: Vec<Vec<Cell>> =
             vec![["switch", "peak MiB", "change", "reserved MiB", "recomputed", "largest"].map(|t| (t.to_string(), HEAD)).to_vec()];
         if base.verified.is_some() {
@@ -91,12 +93,19 @@ pub(super) fn text((name, description): (&str, &str), axis: &str, budget: &Budge
     text
 }
 
-fn sentence(axis: &str, largest: Largest) -> String {
-    match largest {
-        Largest::Fits(n) => format!("{axis} = {n} fits, {} does not", n + 1),
-        Largest::Nothing => format!("not even {axis} = 1 fits"),
-        Largest::All(n) => format!("{axis} = {n} fits, the most that is looked at"),
-        Largest::Indifferent => format!("memory does not depend on {axis}"),
+fn sentence(axis: &str, base: &Outcome, limit: u64) -> String {
+    match (base.largest, &base.beyond) {
+        (Largest::Fits(n), None) => format!("{axis} = {n} fits, {} does not", n + 1),
+        (Largest::Fits(n), Some(reason)) => format!("{axis} = {n} fits, and {} is refused: {reason}", n + 1),
+        (Largest::Nothing, None) => {
+            let lacking = base.reserved.saturating_sub(limit);
+            let by = if lacking == 0 { String::new() } else { format!(", {} too little", size(lacking)) };
+            format!("not even {axis} = 1 fits; as written {} are reserved{by}", size(base.reserved))
+        }
+        (Largest::Nothing, Some(reason)) => format!("no {axis} that was tried fits, and 1 is refused: {reason}"),
+        (Largest::All(n), _) => format!("{axis} = {n} fits, the most that is looked at"),
+        (Largest::Indifferent, _) => format!("memory does not depend on {axis}"),
+        (Largest::Level(n), _) => format!("memory does not grow with {axis} from {n} on"),
     }
 }
 
@@ -108,7 +117,7 @@ fn row(name: &str, note: &str, outcome: &Outcome, base: &Outcome) -> Vec<Cell> {
     let largest = match outcome.largest {
         Largest::Fits(n) | Largest::All(n) => thousands(u128::from(n)),
         Largest::Nothing => "-".to_string(),
-        Largest::Indifferent => "any".to_string(),
+        Largest::Indifferent | Largest::Level(_) => "any".to_string(),
     };
     let style = if outcome.peak < base.peak { GOOD } else { PLAIN };
     let mut cells = vec![
@@ -157,7 +166,7 @@ fn outcome(name: &str, note: &str, outcome: &Outcome) -> Value {
     let largest = match outcome.largest {
         Largest::Fits(n) | Largest::All(n) => object!(n),
         Largest::Nothing => object!(0),
-        Largest::Indifferent => Value::Null,
+        Largest::Indifferent | Largest::Level(_) => Value::Null,
     };
     object!({
         "switch": name,
@@ -167,6 +176,7 @@ fn outcome(name: &str, note: &str, outcome: &Outcome) -> Value {
         "forward_bytes": outcome.again.0,
         "recomputed_bytes": outcome.again.1,
         "largest": largest,
+        "next_is_refused": outcome.beyond,
         "runs_agree": outcome.verified.map(|v| v == Verified::Agree),
     })
 }

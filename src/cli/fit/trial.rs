@@ -10,7 +10,7 @@ use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::predict::predict;
 use crate::predict::room::{ends_well, most, roomy};
-use crate::predict::search::{self, Largest, Probe};
+use crate::predict::search::{self, Largest, Probe, Reach};
 
 /// A case as text, with what it is asked under.
 #[derive(Debug, Clone)]
@@ -36,8 +36,12 @@ pub(super) struct Asked<'a> {
     draft: Draft,
 }
 
-/// The largest value that is looked at.
-const MOST: u64 = 1 << 40;
+/// How far is looked as a rule.
+const REACH: Reach = Reach { most: 1 << 40, far: 4096 };
+/// How far where the predictor goes through each one: steps, and micro-steps in a step.
+const REACH_IN_STEPS: Reach = Reach { most: 1 << 14, far: 64 };
+/// The settings that say how often something is done.
+const STEPS: [&str; 2] = ["train.steps", "train.accumulation_steps"];
 /// Steps, and micro-steps in a step, after which nothing new happens as a rule; what they answer is confirmed with all.
 const FEW_STEPS: u64 = 2;
 
@@ -76,7 +80,8 @@ impl Asked<'_> {
 
     /// The largest value of `axis` that fits, looked for from `start` on.
     pub(super) fn largest(&self, axis: &str, start: u64) -> Result<Largest, Diagnostics> {
-        let search = |more: &[String]| search::largest(start, MOST, self.trial.limit, &mut |value| self.probe(more, axis, value));
+        let reach = if STEPS.contains(&axis) { REACH_IN_STEPS } else { REACH };
+        let search = |more: &[String]| search::largest(start, reach, self.trial.limit, &mut |value| self.probe(more, axis, value));
         let short = shortened(&self.case(&[])?, axis);
         if !short.is_empty() {
             let found = search(&short);
@@ -85,7 +90,7 @@ impl Asked<'_> {
                 Largest::Fits(value) => fits(value) && !fits(value + 1),
                 Largest::Nothing => !fits(1),
                 Largest::All(value) => fits(value),
-                Largest::Indifferent => fits(start),
+                Largest::Indifferent | Largest::Level(_) => fits(start),
             };
             if holds {
                 return Ok(found);
@@ -97,7 +102,6 @@ impl Asked<'_> {
 
 /// Settings that cut the same training short, where it is long.
 fn shortened(case: &Case, axis: &str) -> Vec<String> {
-    const STEPS: [&str; 2] = ["train.steps", "train.accumulation_steps"];
     let mut short = Vec::new();
     let Work::Train(plan) = &case.work else { return short };
     if STEPS.contains(&axis) {
