@@ -86,8 +86,22 @@ fn its_workflow_checks_what_is_committed() {
 
 #[test]
 fn its_pictures_are_there() {
-    for picture in readme().split("](").skip(1).filter_map(|l| l.split(')').next()).filter(|l| l.ends_with(".png")) {
+    let text = readme();
+    let pictures: Vec<&str> = text.split(['(', ')', '"']).filter(|l| l.ends_with(".png")).collect();
+    assert!(pictures.iter().filter(|p| p.ends_with(".dark.png")).count() >= 2, "a run and a sweep in the dark: {pictures:?}");
+    for picture in pictures {
         assert!(repository().join(picture).exists(), "{picture}");
+    }
+}
+
+#[test]
+fn it_names_every_layer_loss_and_optimizer() {
+    let text = readme();
+    let layers = runner::model::layer::KINDS.iter().map(|kind| kind.name);
+    let optimizers = runner::experiment::tables::OPTIMIZERS.iter().map(|optimizer| optimizer.name);
+    let fields = runner::experiment::tables::TRAIN.iter().map(|field| field.name);
+    for name in layers.chain(optimizers).chain(fields) {
+        assert!(text.contains(&format!("`{name}`")) || text.contains(&format!("{name} = ")), "{name}");
     }
 }
 
