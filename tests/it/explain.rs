@@ -6,7 +6,7 @@ use runner::gpu::Gpu;
 use runner::predict::explain::explain;
 use serde_json::Value;
 
-use crate::support::{Sandbox, experiments, repository, rows};
+use crate::support::{SMALL, Sandbox, experiments, repository, rows};
 
 #[test]
 fn layers_add_up_to_the_committed_categories() {
@@ -97,4 +97,15 @@ fn json_has_the_same_figures() {
         assert_eq!(case["rules_of_thumb"].as_array().unwrap().len(), 4);
     }
     s.run(&["explain", "absent.toml"]).exits(2).complains(&["absent.toml"]);
+}
+
+#[test]
+fn what_runs_out_of_memory_is_explained_up_to_there() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let large = ["explain", "small.toml", "--set", "train.batch_size=10000000000"];
+    let out = s.run(&large).exits(1);
+    assert!(out.stdout.contains("out of memory in step 1 input"), "{}", out.stdout);
+    let json: serde_json::Value = serde_json::from_str(&s.run(&[&large[..], &["--json"]].concat()).exits(1).stdout).unwrap();
+    assert_eq!(json[0]["out_of_memory"]["phase"], "input");
 }

@@ -16,8 +16,10 @@ Examples:
   runner explain experiments/adam.toml --gpu t4 --set train.batch_size=4096
   runner explain experiments/adam.toml --json | jq '.[0].peak.items'
 
-A figure such as `4 × 1 024` is bytes an element times elements; `→ 512` is the block that the allocator takes for it. `kept`
-is what of a layer's own tensors is alive once the loss exists; scratch is what one operator makes and frees by itself.";
+A figure such as `4 × 1 024` is bytes an element times elements; `→ 512` is the block that the allocator takes for it. `kept` \
+is what of a layer's own tensors is alive once the loss exists; scratch is what one operator makes and frees by itself.
+
+Exit code: 0 explained; 1 a case runs out of memory, explained up to there; 2 bad file or arguments.";
 
 /// Explain where memory goes: by layer, by phase, at the peak, and against rules of thumb
 #[derive(Debug, clap::Args)]
@@ -35,10 +37,14 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let gpu = args.files.gpu;
     let scratch = args.files.scratch()?;
     let cx = RuleContext { gpu, scratch: &*scratch };
+    let mut exit = Exit::Done;
     let mut all = Vec::new();
     for experiment in load::load(&args.files, gpu)? {
         for case in &experiment.cases {
             let explanation = explain(&case.work, cx, &case.allocator);
+            if explanation.out_of_memory().is_some() {
+                exit = Exit::Failed;
+            }
             if args.json {
                 all.push(json::value(&experiment.name, &case.key, gpu, &explanation));
             } else {
@@ -51,5 +57,5 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.json {
         console::print(&format!("{:#}\n", Value::Array(all)))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }

@@ -31,6 +31,7 @@ pub(super) fn value(experiment: &str, case: &str, gpu: &Gpu, explanation: &Expla
         "gpu": gpu.name,
         "layers": layers.collect::<Vec<_>>(),
         "phases": explanation.phases.iter().map(moment).collect::<Vec<_>>(),
+        "out_of_memory": explanation.out_of_memory().map(|at| json!({ "step": at.step, "micro_step": at.micro_step, "phase": at.phase.name() })),
         "peak": moment(&explanation.peak),
         "rules_of_thumb": rules.collect::<Vec<_>>(),
     })

@@ -7,7 +7,7 @@ use crate::predict::explain::{Explanation, Item, LayerLine, Moment, RuleOfThumb,
 use crate::record::Category;
 use crate::report::fold::shorten;
 use crate::report::number::{signed_bytes, thousands};
-use crate::report::table::{Cell, FAINT, HEAD, PLAIN, align};
+use crate::report::table::{BAD, Cell, FAINT, HEAD, PLAIN, align};
 use crate::report::words::place;
 
 /// Most items of one sum that are written out.
@@ -21,6 +21,13 @@ pub(super) fn render(name: &str, description: &str, gpu: &Gpu, explanation: &Exp
         layers(&mut text, &explanation.layers);
     }
     phases(&mut text, &explanation.phases);
+    if let Some(at) = explanation.out_of_memory() {
+        let _ = writeln!(
+            text,
+            "\n{BAD}out of memory in {}{BAD:#}: what comes after it is not explained; `runner fit` says what would fit",
+            place(at)
+        );
+    }
     peak(&mut text, &explanation.peak);
     if !explanation.rules.is_empty() {
         rules(&mut text, &explanation.rules);

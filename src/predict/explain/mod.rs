@@ -14,7 +14,7 @@ pub use rules::{RuleOfThumb, Thumb};
 use crate::alloc::AllocatorConfig;
 use crate::model::Work;
 use crate::ops::RuleContext;
-use crate::record::Predicted;
+use crate::record::{At, Predicted, Status};
 
 /// All that is to be said of one case.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,14 @@ pub struct Explanation {
     pub peak: Moment,
     /// What people reckon with; none for a script.
     pub rules: Vec<RuleOfThumb>,
+}
+
+impl Explanation {
+    /// The phase that runs out of memory, if one does: what is explained ends there.
+    #[must_use]
+    pub fn out_of_memory(&self) -> Option<At> {
+        self.rows.iter().find(|row| row.status == Status::Oom).map(|row| row.at)
+    }
 }
 
 /// Explains a case: predicts it twice, the second time up to its peak.

@@ -112,8 +112,13 @@ pub struct SettingChange {
 /// What became of a case that both versions have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaseChange {
-    /// It was run with other settings.
-    NotComparable(Vec<SettingChange>),
+    /// It was run with other settings. The highest peaks are told, and no more is made of them.
+    NotComparable {
+        /// The settings.
+        settings: Vec<SettingChange>,
+        /// The highest peak of all rows before and after.
+        peak: (u64, u64),
+    },
     /// Rows changed.
     Rows {
         /// The highest peak of all rows, where it changed; nothing where only one version ran to its end.
@@ -312,7 +317,7 @@ impl Shared {
         let settings: Vec<_> =
             settings.filter(|(old, new)| old != new).map(|((name, before), (_, after))| SettingChange { name, before, after }).collect();
         if !settings.is_empty() {
-            return Some(CaseChange::NotComparable(settings));
+            return Some(CaseChange::NotComparable { settings, peak: (self.peak(before), self.peak(after)) });
         }
         let by_place: BTreeMap<At, &Row> = after.rows.iter().map(|r| (r.at, r)).collect();
         let known: BTreeSet<At> = before.rows.iter().map(|r| r.at).collect();

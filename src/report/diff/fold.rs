@@ -169,7 +169,7 @@ impl Kind {
         match &case.sides {
             Sides::Before => Self::Before,
             Sides::After => Self::After,
-            Sides::Both(CaseChange::NotComparable(settings)) => {
+            Sides::Both(CaseChange::NotComparable { settings, .. }) => {
                 Self::NotComparable(settings.iter().map(|s| (s.name, s.before.clone(), s.after.clone())).collect())
             }
             Sides::Both(CaseChange::Rows { rows, .. }) => Self::Rows(rows.iter().map(|r| (r.at, Bytes::of(r))).collect()),

@@ -66,10 +66,10 @@ fn case(case: &CaseDiff) -> Value {
     match &case.sides {
         Sides::Before => json!({ "case": case.label, "change": "gone" }),
         Sides::After => json!({ "case": case.label, "change": "new" }),
-        Sides::Both(CaseChange::NotComparable(settings)) => {
+        Sides::Both(CaseChange::NotComparable { settings, peak: (before, after) }) => {
             let settings: Map<_, _> =
                 settings.iter().map(|s| (s.name.to_string(), json!({ "before": s.before, "after": s.after }))).collect();
-            json!({ "case": case.label, "change": "not comparable", "settings": settings })
+            json!({ "case": case.label, "change": "not comparable", "settings": settings, "peaks": { "before": before, "after": after } })
         }
         Sides::Both(CaseChange::Rows { peak, end, rows }) => json!({
             "case": case.label,

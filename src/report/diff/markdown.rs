@@ -57,9 +57,9 @@ fn cases(text: &mut String, diff: &Diff) {
                 match &case.sides {
                     Sides::Before => (name, "gone".to_string(), String::new()),
                     Sides::After => (name, "new".to_string(), String::new()),
-                    Sides::Both(CaseChange::NotComparable(settings)) => {
+                    Sides::Both(CaseChange::NotComparable { settings, peak }) => {
                         let settings = settings.iter().map(|s| code(&setting(s))).collect::<Vec<_>>().join(", ");
-                        (name, format!("not comparable: {settings}"), String::new())
+                        (name, format!("not comparable: {settings}; {}", words::peaks(*peak)), String::new())
                     }
                     Sides::Both(CaseChange::Rows { peak, end, rows }) => {
                         let peak = plain(&words::peak(*peak, *end, experiment.side));

@@ -80,10 +80,11 @@ fn changed(text: &mut String, experiment: &ExperimentDiff, cases: &[CaseDiff]) {
         match &shown.sides {
             Sides::Before => table.note(format!("  {OTHER}gone{OTHER:#}: {}", labels(&group))),
             Sides::After => table.note(format!("  {OTHER}new{OTHER:#}: {}", labels(&group))),
-            Sides::Both(CaseChange::NotComparable(settings)) => {
+            Sides::Both(CaseChange::NotComparable { settings, peak }) => {
                 let settings = settings.iter().map(setting).collect::<Vec<_>>().join(", ");
                 let of = if shown.label.is_empty() { String::new() } else { format!(": {}", labels(&group)) };
-                table.note(format!("  {OTHER}not comparable{OTHER:#}, {settings}{of}"));
+                let peaks = if group.len() == 1 { format!("; {}", words::peaks(*peak)) } else { String::new() };
+                table.note(format!("  {OTHER}not comparable{OTHER:#}, {settings}{of}{peaks}"));
             }
             Sides::Both(CaseChange::Rows { peak, end, rows }) => {
                 let style = match (end, peak) {

@@ -118,7 +118,7 @@ impl<'a> Verdict<'a> {
                 match &case.sides {
                     Sides::After => {}
                     Sides::Before => verdict.unchecked.push(format!("{name} is gone")),
-                    Sides::Both(CaseChange::NotComparable(_)) => verdict.unchecked.push(format!("{name} is not comparable")),
+                    Sides::Both(CaseChange::NotComparable { .. }) => verdict.unchecked.push(format!("{name} is not comparable")),
                     Sides::Both(CaseChange::Rows { rows, .. }) => {
                         let mut gone = 0;
                         for row in rows {

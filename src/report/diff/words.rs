@@ -54,6 +54,12 @@ pub fn peak(peak: Option<Change>, end: Option<(Status, Status)>, side: Side) -> 
     }
 }
 
+/// The highest peaks of what is not compared.
+#[must_use]
+pub fn peaks((before, after): (u64, u64)) -> String {
+    format!("peak {} and {}", format_bytes(before), format_bytes(after))
+}
+
 /// What a line that stands for others says.
 #[must_use]
 pub fn folded(line: &Line<'_>, step: u64) -> Option<String> {
@@ -95,7 +101,7 @@ pub fn summary(diff: &Diff) -> String {
                     match &case.sides {
                         Sides::Before => gone += 1,
                         Sides::After => new += 1,
-                        Sides::Both(CaseChange::NotComparable(_)) => other += 1,
+                        Sides::Both(CaseChange::NotComparable { .. }) => other += 1,
                         Sides::Both(CaseChange::Rows { peak, .. }) => {
                             changed += 1;
                             if let Some(peak) = peak
