@@ -20,6 +20,13 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     if QUIET.load(Ordering::Relaxed) { Ok(()) } else { print_always(text) }
 }
 
+/// Tells on stderr what is worth knowing beside a report, unless nobody wants to hear.
+pub(super) fn note(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        anstream::eprintln!("note: {text}");
+    }
+}
+
 /// Prints what was asked for in itself: a script, a page, a schema.
 ///
 /// # Errors

@@ -18,6 +18,7 @@ use crate::tensor::{Memory, SharedWatcher};
 use crate::train::{self, Observer, Outfit, Stop};
 
 use super::args::DeviceName;
+use super::console;
 use super::exit::{Exit, Failure};
 
 /// A device that is there.
@@ -61,9 +62,10 @@ impl Place {
             DeviceName::Cuda(ordinal) => Cuda::open(ordinal).map(real).map_err(|e| Failure::new(Exit::NoDevice, e)),
             DeviceName::Auto => Ok(Cuda::open(0).map_or_else(
                 |reason| {
-                    let reason = reason.to_string();
-                    let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-                    anstream::eprintln!("note: running on the host, for no GPU can be used: {reason}");
+                    console::note(&format!(
+                        "running on the host, for no GPU can be used ({}); `runner devices` says more",
+                        reason.in_short()
+                    ));
                     stand_in(Kind::Host)
                 },
                 real,

@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Ok(gpus) if gpus.is_empty() => text.push_str("no GPU: the driver knows none\n"),
         Ok(gpus) => gpus.iter().for_each(|facts| describe(&mut text, facts)),
         Err(e) => {
-            let _ = writeln!(text, "no GPU: {e}");
+            let _ = writeln!(text, "no GPU: {}", e.in_short());
         }
     }
     if let Ok(version) = driver_version() {

@@ -20,12 +20,12 @@ Examples:
   runner diff --base main --markdown results/  for a pull request
   runner diff --base main --fail-on peak:1% --fail-on allocated:0
 
-Rows are paired by experiment, sweep point and place in the loop. Cases whose batch size, dtype, optimizer,
-accumulation, checkpointing or no_grad differ are named as not comparable. A figure that only one version has
+Rows are paired by experiment, sweep point and place in the loop. Cases whose batch size, dtype, optimizer, \
+accumulation, checkpointing or no_grad differ are named as not comparable. A figure that only one version has \
 (a PyTorch script predicts nothing) is left out.
 
---fail-on bounds growth, row by row, of what was measured (of what was predicted, where nothing was measured):
-by per cent or bytes (B, KiB, MiB, GiB, KB, MB, GB). New cases pass; a case or row that is gone, is not
+--fail-on bounds growth, row by row, of what was measured (of what was predicted, where nothing was measured): \
+by per cent or bytes (B, KiB, MiB, GiB, KB, MB, GB). New cases pass; a case or row that is gone, is not \
 comparable or newly runs out of memory fails.
 
 Exit code: 0 the same (with --fail-on: within the limits), 1 different (over a limit), 2 bad file or arguments.";

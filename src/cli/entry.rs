@@ -1,8 +1,9 @@
 //! The program's entry: arguments to a command, its outcome to an exit code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use super::args::Color;
 use super::{
@@ -26,7 +27,7 @@ Examples:
   runner summary experiments/adamw.toml
   runner replay trace.csv --allocator max_split_size_mb:32
 
-Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ;
+Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ; \
 2 a file or an argument is wrong; 3 no such device; 130 interrupted, what was done is kept.";
 
 /// Run declarative training experiments and write, per phase and in bytes, the GPU memory they take: measured beside predicted.
@@ -65,6 +66,15 @@ enum Command {
     Selftest(selftest::Args),
     Completions(completions::Args),
     Man(man::Args),
+}
+
+/// The command whose name a path without an ending is nearly.
+pub(super) fn command_like(path: &Path) -> Option<String> {
+    let word = path.to_str().filter(|word| !word.contains(['.', '/', '\\']))?;
+    let commands = Arguments::command();
+    let names = commands.get_subcommands().map(|c| (strsim::jaro_winkler(word, c.get_name()), c.get_name()));
+    let (likeness, name) = names.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (likeness > 0.8).then(|| name.to_owned())
 }
 
 /// Runs the command line of this process.

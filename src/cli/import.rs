@@ -1,6 +1,6 @@
 //! `runner import config.json`: an experiment from a Hugging Face configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::console;
 use super::exit::{Exit, Failure};
@@ -18,9 +18,9 @@ pub(super) struct Args {
     /// The configuration
     #[arg(value_name = "config.json")]
     config: PathBuf,
-    /// Where to write the experiment; printed where not said
-    #[arg(long, value_name = "FILE.toml")]
-    out: Option<PathBuf>,
+    /// Where to write the experiment [default: stdout]
+    #[arg(short, long, alias = "out", value_name = "FILE.toml")]
+    output: Option<PathBuf>,
     /// Positions of a sequence [default: the model's most, up to 2048]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     length: Option<u64>,
@@ -32,14 +32,17 @@ pub(super) struct Args {
 /// Writes or prints the experiment.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let shown = args.config.display();
-    let text = std::fs::read_to_string(&args.config).map_err(|e| Failure::usage(format!("cannot read {shown}: {e}")))?;
+    let text = std::fs::read_to_string(&args.config).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
     let choices = Choices { length: args.length, batch_size: args.batch_size };
     let imported = import(&text, choices).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
     for missing in &imported.missing {
         anstream::eprintln!("not expressed: {missing}");
     }
-    match &args.out {
-        Some(path) => files::write_whole(path, imported.text.as_bytes()).map_err(|e| Failure::new(Exit::Failed, e))?,
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+        Some(path) => {
+            files::write_whole(path, imported.text.as_bytes()).map_err(Failure::usage)?;
+            console::print(&format!("{}\n", path.display()))?;
+        }
         None => console::print_always(&imported.text)?,
     }
     Ok(Exit::Done)

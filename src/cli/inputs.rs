@@ -56,7 +56,9 @@ pub(super) fn collect(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
                 Err(error) => mistakes.push(format!("{}: {error}", argument.display())),
             }
         } else if let Err(error) = std::fs::metadata(argument) {
-            mistakes.push(format!("{}: {error}", argument.display()));
+            let hint =
+                super::entry::command_like(argument).map_or_else(String::new, |name| format!("; did you mean the command `{name}`?"));
+            mistakes.push(format!("{}: {error}{hint}", argument.display()));
         } else {
             files.push(argument.clone());
         }

@@ -18,7 +18,7 @@ Examples:
   runner sweep.toml --shard 2/2     on another, writes results/sweep.shard-2-of-2.csv
   runner merge results/sweep.csv results/sweep.shard-*.csv
 
-The outcome is what the sweep writes unsharded, byte for byte. Shards are known by their names; files that are
+The outcome is what the sweep writes unsharded, byte for byte. Shards are known by their names; files that are \
 called otherwise are taken in the order given, 1 to n. The .training.csv beside a shard is passed over. Missing, incomplete and doubled shards are refused.";
 
 /// Join the CSVs of a sweep's shards
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         parts.push(Part { path: path.display().to_string(), stem: stem(path), bytes });
     }
     let merged = merge(&parts).map_err(Failure::usage)?;
-    write_whole(&args.out, &merged.bytes).map_err(|e| Failure::new(Exit::Failed, e))?;
+    write_whole(&args.out, &merged.bytes).map_err(Failure::usage)?;
     let (cases, rows, shards) = (count(merged.cases, "case"), count(merged.rows, "row"), count(parts.len(), "shard"));
     console::print(&format!("{}: {cases}, {rows} from {shards}\n", args.out.display()))?;
     Ok(Exit::Done)

@@ -27,15 +27,15 @@ use super::{console, load, timeline};
 
 const EXAMPLES: &str = "\
 Examples:
-  runner plot results/adamw.csv                              writes results/adamw.html
-  runner plot results/adamw.csv --svg -o adamw.svg           the picture alone
-  runner plot results/sweep.csv --gpu rtx3090 --gpu t4       with these GPUs' memory as lines
-  runner plot results/pipeline_serial.training.csv            what the time went to: prepare and train lanes
-  runner plot snapshot.pickle                                 memory over events, and how it lies at any of them
-  runner plot trace.csv --allocator max_split_size_mb:32      a trace under these settings
-  runner plot experiments/adamw.toml                          a run on the virtual device, every tensor by name
+  runner plot results/adamw.csv                        writes results/adamw.html
+  runner plot results/adamw.csv --svg -o adamw.svg     the picture alone
+  runner plot results/sweep.csv --gpu rtx3090,t4       these GPUs' memory as lines
+  runner plot results/NAME.training.csv                what the time went to
+  runner plot snapshot.pickle                          memory over events, hole by hole
+  runner plot trace.csv --allocator \"\"                a trace under these settings
+  runner plot experiments/adamw.toml                   a virtual run, every tensor by name
 
-One case is drawn over its phases, a sweep along its axis with most values. Without --gpu a sweep shows the GPUs of
+One case is drawn over its phases, a sweep along its axis with most values. Without --gpu a sweep shows the GPUs of \
 the catalogue whose memory lies among its figures.";
 
 /// Draw a results file, or a history of allocations, as a page
@@ -70,6 +70,9 @@ pub(super) struct Args {
 
 /// Draws, writes, and says where.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.results.is_dir() {
+        return Err(Failure::usage(format!("{}: is a folder; a page shows one file of it", args.results.display())));
+    }
     if let Some(cases) = times(&args.results)? {
         if args.axis.is_some() {
             return Err(Failure::usage("--axis is for results; what a run did with its time is drawn over time"));
@@ -173,7 +176,7 @@ fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
     if same_file(&output, &args.results) {
         return Err(Failure::usage(format!("{} would be written over the results", output.display())));
     }
-    write_whole(&output, text.as_bytes()).map_err(|e| Failure::new(Exit::Failed, e))?;
+    write_whole(&output, text.as_bytes()).map_err(Failure::usage)?;
     console::print(&format!("{}\n", output.display()))?;
     Ok(Exit::Done)
 }

@@ -282,7 +282,7 @@ impl Run<'_> {
 
     fn take(&mut self, share: usize, slot: usize, outcome: Outcome) -> Result<(), Failure> {
         if let (Some(path), Some(snapshot)) = (self.snapshot, &outcome.snapshot) {
-            files::write_whole(path, snapshot).map_err(|e| Failure::new(Exit::Failed, e))?;
+            files::write_whole(path, snapshot).map_err(Failure::usage)?;
         }
         if let Some(why) = &outcome.out_of_memory {
             self.progress.suspend(|| anstream::eprint!("{why}"));

@@ -16,7 +16,7 @@ Examples:
   runner summary experiments/adamw.toml
   runner summary experiments/adam.toml --allocator max_split_size_mb:32 --gpu t4
 
-The summary is that of the moment before the script ends, its variables still alive, or of the failure where memory
+The summary is that of the moment before the script ends, its variables still alive, or of the failure where memory \
 runs out. Of several cases each is preceded by its name.";
 
 /// Run an experiment and print its allocator's statistics in the layout of torch.cuda.memory_summary()

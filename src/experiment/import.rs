@@ -215,7 +215,7 @@ fn tied(config: &Config, default: bool, missing: &mut Vec<String>) {
 
 fn gpt2(config: &Config) -> Result<Network> {
     let (features, heads) = (config.number("n_embd")?, config.number("n_head")?);
-    let most = config.optional("n_positions")?.map_or_else(|| config.number("n_ctx"), Ok)?;
+    let most = config.optional("n_positions")?.or(config.optional("n_ctx")?).map_or_else(|| config.number("n_positions"), Ok)?;
     let vocabulary = config.number("vocab_size")?;
     let inner = config.optional("n_inner")?.unwrap_or(4 * features);
     let mut missing = Vec::new();

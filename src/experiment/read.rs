@@ -145,7 +145,13 @@ impl Reader {
     }
 
     fn wrong(&mut self, what: &str, node: &Node, kind: &Kind) {
-        self.mistake(Diagnostic::new(node.span, format!("{what} is {}, found {}", words::kind(kind), node.describe())));
+        let quoted = match kind {
+            Kind::Integer { .. } | Kind::Number(_) | Kind::Bool => node.text(),
+            _ => None,
+        };
+        let bare = quoted.filter(|text| text.parse::<f64>().is_ok() || matches!(*text, "true" | "false"));
+        let mistake = Diagnostic::new(node.span, format!("{what} is {}, found {}", words::kind(kind), node.describe()));
+        self.mistake(mistake.maybe_hint(bare.map(|text| format!("write {text} without quotes"))));
     }
 
     /// Reads one value. `what` names it in messages.

@@ -4,7 +4,9 @@ use super::diagnostic::{Diagnostic, Span};
 use super::document::{Data, Node, parse_value};
 use super::read::Reader;
 use super::sweep::{Axis, Key, SWEPT, distinct, set};
+use super::tables::{ALLOCATOR, DATA, LOG, MODEL, SAVE, TRAIN};
 use super::train::MOST_VALUES;
+use crate::model::field::Field;
 
 /// Applies one argument, whose text is source number `source`, to a document and its axes.
 pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
@@ -26,6 +28,9 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
         if SWEPT.contains(&first.as_str()) {
             reader
                 .mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint("for example `train.batch_size=8`"));
+        } else if let Some(table) = SWEPT.iter().find(|table| path.len() == 1 && fields(table).iter().any(|f| f.name == first)) {
+            let message = format!("`{first}` cannot be overridden");
+            reader.mistake(Diagnostic::new(*span, message).hint(format!("did you mean `{table}.{first}`?")));
         } else {
             reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, SWEPT);
         }
@@ -44,6 +49,18 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
             }
         }
         None => axes.push(Axis { path, values: nodes }),
+    }
+}
+
+/// The fields of a table that can be overridden.
+fn fields(table: &str) -> &'static [Field] {
+    match table {
+        "model" => MODEL,
+        "train" => TRAIN,
+        "data" => DATA,
+        "log" => LOG,
+        "save" => SAVE,
+        _ => ALLOCATOR,
     }
 }
 

@@ -157,7 +157,9 @@ pub(super) fn set(node: &mut Node, path: &[Key], value: &Node) -> Result<(), Dia
     }
     let found = node.describe();
     let Data::Table(entries) = &mut node.data else {
-        return Err(Diagnostic::new(*span, format!("`{key}` cannot be set here, where there is {found}")));
+        let mistake = Diagnostic::new(*span, format!("`{key}` cannot be set here, where there is {found}"));
+        let list = matches!(node.data, Data::Array(_)).then(|| "a list is set as a whole, as in `model.layers=[\"relu\"]`".to_owned());
+        return Err(mistake.maybe_hint(list));
     };
     let entries = Rc::make_mut(entries);
     let at = entries.iter().position(|e| e.key == *key).unwrap_or_else(|| {

@@ -83,6 +83,21 @@ pub(super) const MOST_NAMES: usize = 100;
 /// The known name that is most like this one, where one is like it at all.
 #[must_use]
 pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    // As PyTorch writes its types.
+    let longer = [
+        ("float64", "f64"),
+        ("double", "f64"),
+        ("float32", "f32"),
+        ("float", "f32"),
+        ("float16", "f16"),
+        ("half", "f16"),
+        ("bfloat16", "bf16"),
+    ];
+    let written = name.strip_prefix("torch.").unwrap_or(name);
+    let short = longer.iter().find(|(long, _)| *long == written).and_then(|(_, short)| known.iter().find(|k| *k == short));
+    if short.is_some() {
+        return short.copied();
+    }
     let plain = |s: &str| s.to_lowercase().replace(['-', ' ', '_'], "");
     let mut best: Option<(f64, &str)> = None;
     for &candidate in known.iter().take(MOST_NAMES) {

@@ -68,7 +68,10 @@ impl Table<'_> {
         let mut text = if self.measured {
             let off: Vec<_> = rows().filter(|(_, r)| !r.exact()).collect();
             match off.first() {
-                None => format!("predicted = measured in all {total} rows; {peak}"),
+                None => format!(
+                    "predicted = measured in {}; {peak}",
+                    if total == 1 { "the one row".to_owned() } else { format!("all {total} rows") }
+                ),
                 Some((c, r)) => {
                     format!("predicted ≠ measured in {} of {total} rows, first in {}: {}; {peak}", off.len(), place(c, r), differences(r))
                 }

@@ -70,6 +70,9 @@ fn the_command_writes_an_experiment_that_is_predicted() {
     let s = Sandbox::new();
     s.write("config.json", &config("gpt2"));
     let outcome = s.run(&["import", "config.json", "--length", "128", "--out", "gpt2.toml"]).exits(0);
+    assert_eq!(outcome.stdout, "gpt2.toml\n");
+    let printed = s.run(&["import", "config.json", "--length", "128", "-o", "-"]).exits(0).stdout;
+    assert_eq!(printed, s.read("gpt2.toml"));
     assert!(outcome.stderr.contains("not expressed: the output shares the embedding's matrix"));
     s.run(&["predict", "gpt2.toml"]).exits(0);
     s.run(&["import", "gone.json"]).exits(2).complains(&["gone.json"]);

@@ -89,7 +89,7 @@ fn a_sweep_is_drawn_along_its_axis_with_what_fits() {
     assert!(page.contains("<li><b>t4</b> (14.58 GiB): all</li>"));
     // One picture of the sweep and one for each of the eight cases, each in two widths.
     assert_eq!(page.matches("<svg").count(), 18);
-    let words = "the sweep has no axis `train.dtype` of numbers; its axes are train.batch_size, train.dtype";
+    let words = "the results cannot be drawn along `train.dtype`: their axes of numbers are train.batch_size";
     s.run(&["plot", "sweep.csv", "--axis", "train.dtype"]).exits(2).complains(&[words]);
     s.run(&["plot", "sweep.csv", "--axis", "train.batch_size", "--svg"]).exits(0);
     assert!(s.read("sweep.svg").starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
@@ -136,13 +136,13 @@ fn mistakes_end_in_two_and_write_nothing() {
         (&["plot", "empty.csv"], "empty.csv: there is no row to draw"),
         (&["plot", "mlp_adam.csv", "-o", "./mlp_adam.csv"], "would be written over the results"),
         (&["plot", "mlp_adam.csv", "--gpu", "rtx3091"], "did you mean `rtx3090`?"),
-        (&["plot", "mlp_adam.csv", "--axis", "train.dtype"], "the sweep has no axis `train.dtype`"),
+        (&["plot", "mlp_adam.csv", "--axis", "train.dtype"], "the results cannot be drawn along `train.dtype`"),
         (&["plot"], "<FILE>"),
     ] {
         s.run(arguments).exits(2).complains(&[words]);
     }
     assert_eq!(s.list("."), ["empty.csv", "foreign.csv", "mlp_adam.csv"]);
-    s.run(&["plot", "mlp_adam.csv", "-o", "no/such/folder.html"]).exits(1).complains(&["cannot write no/such/folder.html"]);
+    s.run(&["plot", "mlp_adam.csv", "-o", "no/such/folder.html"]).exits(2).complains(&["cannot write no/such/folder.html"]);
 }
 
 /// A measured run of `cases` cases: batches that take 3 ms to prepare, two at a time, steps of 2 ms, a device busy for half of it.

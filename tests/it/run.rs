@@ -275,3 +275,41 @@ fn a_run_that_the_machine_cannot_hold_is_refused_before_it_starts() {
     assert!(s.list("results").is_empty());
     s.run(&["huge.toml", "--device", "virtual"]).exits(0);
 }
+
+#[test]
+fn what_a_newcomer_mistypes_is_answered_with_what_to_write() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let with = |setting: &str| s.run(&["small.toml", "--device", "virtual", "--set", setting]).exits(2);
+    with("batch_size=4").complains(&["did you mean `train.batch_size`?"]);
+    with("layers=4").complains(&["did you mean `model.layers`?"]);
+    with("train.batch_size=\"4\"").complains(&["write 4 without quotes"]);
+    with("train.dtype=float16").complains(&["did you mean `f16`?"]);
+    with("train.dtype=torch.bfloat16").complains(&["did you mean `bf16`?"]);
+    with("model.layers.0.linear.out_features=4").complains(&["a list is set as a whole"]);
+    s.run(&["predct", "small.toml"]).exits(2).complains(&["did you mean the command `predict`?"]);
+}
+
+#[test]
+fn no_gpu_is_told_in_a_line_and_not_at_all_where_nobody_wants_to_hear() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["small.toml"]).exits(0);
+    if let Some(note) = out.stderr.lines().next() {
+        assert!(note.starts_with("note: running on the host") && note.len() < 200, "{note}");
+    }
+    assert_eq!(s.run(&["small.toml", "--quiet"]).exits(0).stderr, "");
+}
+
+#[test]
+fn a_page_or_a_snapshot_that_cannot_be_written_is_a_mistake_of_the_arguments() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL).write("config.json", "{}");
+    for arguments in [
+        &["small.toml", "--device", "virtual", "--snapshot", "small.toml/x.pickle"][..],
+        &["export", "torch", "small.toml", "-o", "small.toml/x.py"],
+        &["plot", "small.toml", "-o", "small.toml/x.html"],
+    ] {
+        s.run(arguments).exits(2).complains(&["cannot"]);
+    }
+}

@@ -51,3 +51,8 @@ fn every_kernel_has_a_case_in_every_type() {
     let partly: Vec<_> = types.iter().filter(|(kernel, have)| !some.contains(kernel) && lacking(have)).collect();
     assert!(partly.is_empty(), "cases of the selftest run these in some types only: {partly:?}");
 }
+
+#[test]
+fn a_choice_that_leaves_nothing_is_a_mistake() {
+    Sandbox::new().run(&["selftest", "--device", "host", "--only", "no such"]).exits(2).complains(&["--only no such: no case"]);
+}

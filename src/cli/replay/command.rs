@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::super::args::{Settings, gpu_named};
+use super::super::args::{Settings, Size, gpu_named};
 use super::super::console;
 use super::super::exit::{Exit, Failure};
 use super::compare;
@@ -22,12 +22,12 @@ use crate::report::files::write_whole;
 
 const EXAMPLES: &str = "\
 Examples:
-  runner replay snapshot.pickle                                  one setting: PyTorch's memory_summary
-  runner replay snapshot.pickle --allocator \"\" --allocator expandable_segments:True --allocator max_split_size_mb:64
-  runner replay experiments/adamw.toml --memory-limit 90000000 --allocator \"\" --allocator roundup_power2_divisions:4
+  runner replay snapshot.pickle             one setting: PyTorch's memory_summary
+  runner replay snapshot.pickle --allocator \"\" --allocator max_split_size_mb:64
+  runner replay experiments/adamw.toml --memory-limit 90MB --allocator \"\"
   runner replay rmm.log --allocator \"\" --csv compared.csv
 
-With several settings each is a row. Peaks are those of the whole history; fragmentation is the share of the peak reserved that the
+With several settings each is a row. Peaks are those of the whole history; fragmentation is the share of the peak reserved that the \
 peak allocated would not have needed; a request that fails is counted, and the history goes on.";
 
 /// Replay a history of allocations through the caching allocator, under one setting or several
@@ -42,9 +42,9 @@ pub(in super::super) struct Args {
     /// [default: the source's own]
     #[arg(long, value_name = "SETTINGS")]
     allocator: Vec<Settings>,
-    /// Bytes that may be reserved at once
-    #[arg(long, value_name = "BYTES")]
-    memory_limit: Option<u64>,
+    /// Bytes that may be reserved at once, as in 24GiB
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<Size>,
     /// The GPU whose total memory counts
     #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
     gpu: &'static Gpu,
@@ -76,14 +76,14 @@ pub(in super::super) struct Args {
 pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
     let source = source::read(&args.source, &args.set, args.gpu, args.device_number)?;
     for note in &source.notes {
-        anstream::eprintln!("note: {note}");
+        console::note(&note);
     }
     let mut settings = args.allocator.clone();
     if settings.is_empty() {
         settings.push(Settings { text: source.own.to_string(), config: source.own.clone() });
     }
     for setting in &mut settings {
-        setting.config.memory_limit = args.memory_limit.or(source.own.memory_limit);
+        setting.config.memory_limit = args.memory_limit.map(|Size(bytes)| bytes).or(source.own.memory_limit);
     }
     if settings.len() > 1 && (args.addresses.is_some() || args.stats.is_some() || args.events.is_some()) {
         return Err(Failure::usage("--addresses, --stats and --events are of one setting; several are only compared"));

@@ -25,7 +25,7 @@ Examples:
   runner selftest --device cuda:1 --only softmax
   runner selftest --kernels --only batch_norm
 
-Each operator and optimizer runs in every type on random values, and on the host in f64. What is printed is the
+Each operator and optimizer runs in every type on random values, and on the host in f64. What is printed is the \
 relative norm of the difference, the worst of all outputs and gradients. Exit code 1: one is over its bound.";
 
 /// Check every operator and optimizer of a device against the host's f64
@@ -61,6 +61,9 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |e: String| Failure::new(Exit::Failed, e);
     let (operators, optimizers) = (cases::all(), optimizers::all());
     let wanted = |name: &str| name.contains(&args.only);
+    if !operators.iter().map(|c| &c.name).chain(optimizers.iter().map(|c| &c.name)).any(|name| wanted(name)) {
+        return Err(Failure::usage(format!("--only {}: no case has such a name; without --only all are listed", args.only)));
+    }
     let rehearse = |exec: &dyn Fn() -> Exec| {
         for case in operators.iter().filter(|c| wanted(&c.name)) {
             case.types.iter().for_each(|&dtype| case.rehearse(&exec(), dtype));

@@ -69,6 +69,20 @@ pub struct MissingLibrary {
     pub tried: Vec<String>,
 }
 
+impl CudaError {
+    /// The same in a line: of missing libraries their names, without where they were looked for.
+    #[must_use]
+    pub fn in_short(&self) -> String {
+        match self {
+            Self::Missing(missing) => {
+                let titles: Vec<&str> = missing.iter().map(|m| m.title).collect();
+                format!("not found: {}", titles.join(", "))
+            }
+            other => other.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
 fn list(missing: &[MissingLibrary]) -> String {
     missing.iter().map(|m| format!("\n  {} is not found (tried {})", m.title, m.tried.join(", "))).collect()
 }

@@ -104,7 +104,10 @@ impl Library {
         for (candidate, version) in self.candidates() {
             // SAFETY: NVIDIA's libraries have no initialisers but their own; loading one runs nothing of ours.
             let Ok(library) = (unsafe { libloading::Library::new(&candidate) }) else {
-                tried.push(candidate.display().to_string());
+                let name = candidate.display().to_string();
+                if !tried.contains(&name) {
+                    tried.push(name);
+                }
                 continue;
             };
             match address_of_all(&library, self.functions()) {

@@ -40,7 +40,7 @@ pub struct Plot<'a> {
 
 /// An axis that cannot be drawn along.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the sweep has no axis `{asked}` of numbers{}", if known.is_empty() { String::new() } else { format!("; its axes are {known}") })]
+#[error("the results cannot be drawn along `{asked}`: {}", if known.is_empty() { "they have no axis of several numbers".to_owned() } else { format!("their axes of numbers are {known}") })]
 pub struct Unknown {
     asked: String,
     known: String,
@@ -94,7 +94,8 @@ impl Plot<'_> {
         let curves = sweep::curves(outcomes, self.axis);
         match (self.axis, &curves) {
             (Some(asked), None) => {
-                let known = outcomes.first().map(|o| o.point.keys.join(", ")).unwrap_or_default();
+                let keys = outcomes.first().map(|o| o.point.keys.as_slice()).unwrap_or_default();
+                let known = keys.iter().filter(|key| sweep::curves(outcomes, Some(key)).is_some()).cloned().collect::<Vec<_>>().join(", ");
                 Err(Unknown { asked: asked.to_string(), known })
             }
             _ => Ok(Content::Sweep { outcomes, curves }),
