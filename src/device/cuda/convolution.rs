@@ -65,6 +65,11 @@ impl Cuda {
             let mut plans = self.dnn.convolutions.borrow_mut();
             let plan = plans.get_mut(call).expect("it was made to ask for its workspace");
             while let Err(refused) = execute(handle, plan, tensors, workspace) {
+                // What a lost GPU answers says nothing of the plan.
+                self.synchronize()?;
+                if !cannot_run(&refused) {
+                    return Err(refused.within(&call.to_string()));
+                }
                 // A plan that was built may still be refused when it is run. The next has the workspace that is there.
                 let Ok(next) = self.counted(|| make(handle, call, plan.number + 1, workspace.bytes)) else {
                     return Err(refused.within(&call.to_string()));
@@ -74,6 +79,12 @@ impl Cuda {
             Ok(())
         });
     }
+}
+
+/// Whether this answer means that a plan cannot run here, and another may. Names of cuDNN's answers begin with that of their family.
+fn cannot_run(answer: &CudaError) -> bool {
+    const FAMILIES: [&str; 2] = ["CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_EXECUTION_FAILED"];
+    matches!(answer, CudaError::Call { name, .. } if FAMILIES.iter().any(|family| name.starts_with(family)))
 }
 
 fn execute(handle: sys::cudnnHandle_t, plan: &ConvolutionPlan, tensors: ConvolutionTensors, workspace: Workspace) -> Result<(), CudaError> {
