@@ -126,7 +126,13 @@ fn elementwise(cases: &mut Vec<Case>) {
         cases.push(one(name, op.clone(), vec![x(&[1003])]));
         cases.push(one(name, op.clone(), vec![x(&[64, 512])]));
         // Its gradient is one number spread over all elements.
-        cases.push(one(name, op, vec![x(&[33, 7])]).then(Sum { to_f32: false }));
+        cases.push(one(name, op.clone(), vec![x(&[33, 7])]).then(Sum { to_f32: false }));
+        // What lies with its sides exchanged, as a recurrent network's output does, gives what lies so too.
+        cases.push(one("transpose", Transpose { first: 0, second: 1 }, vec![x(&[9, 5, 16])]).then(op));
+    }
+    for p in [0.3, 1.0] {
+        let op = Dropout { p, inplace: false, training: true };
+        cases.push(one(&format!("dropout {p} of a transpose"), Transpose { first: 0, second: 1 }, vec![x(&[9, 5, 16])]).then(op));
     }
     cases.push(one("rsqrt", Rsqrt, vec![positive(&[999])]));
     cases.push(one("relu in place", Relu { inplace: true }, vec![x(&[77, 3])]).of_intermediate());
@@ -195,6 +201,14 @@ fn batches(cases: &mut Vec<Case>) {
             let op = |training| BatchNorm { training, momentum: 0.1, eps: EPS };
             cases.push(one(&format!("batch_norm{amp}"), op(true), inputs(true)).only(types));
             cases.push(one(&format!("batch_norm in evaluation{amp}"), op(false), inputs(false)).only(types).forward_only());
+            if shape.len() == 3 && amp.is_empty() {
+                let mut turned = one("batch_norm of a transpose", Transpose { first: 0, second: 1 }, inputs(true)).only(HALVES);
+                turned.inputs[0].shape.swap(0, 1);
+                turned.steps[0].from.truncate(1);
+                let from = std::iter::once(From::Step(0)).chain((1..6).map(From::Input)).collect();
+                turned.steps.push(Step { op: op(true).into(), from });
+                cases.push(turned);
+            }
         }
     }
 }

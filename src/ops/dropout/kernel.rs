@@ -72,7 +72,7 @@ impl OpKernel for Dropout {
             });
             return Ok(Forward::saving(x.clone(), [noise]));
         }
-        let mask = exec.empty(TensorMeta { dtype: DType::Bool, ..x.meta().dense() })?;
+        let mask = exec.empty(x.meta().with_dtype(DType::Bool))?;
         let out = exec.empty_dense(x)?;
         exec.on_host(|host| {
             host.bernoulli(mask.operand(), keep, philox);
