@@ -96,9 +96,10 @@ pub(super) fn micro_steps(work: &Work) -> u64 {
 pub(super) fn in_words(held: &DeviceMemory) -> String {
     let of = |bytes: u64| format_bytes(bytes);
     let others = if held.before_context > 0 { format!("{} of others + ", of(held.before_context)) } else { String::new() };
+    let loaded = if held.loaded > 0 { format!("{} loaded while training + ", of(held.loaded)) } else { String::new() };
     let sign = if held.remainder < 0 { '-' } else { '+' };
     format!(
-        "device memory: {} used = {others}{} context + {} libraries and kernels + {} reserved {sign} {}\n",
+        "device memory: {} used = {others}{} context + {} libraries and kernels + {loaded}{} reserved {sign} {}\n",
         of(held.used),
         of(held.context),
         of(held.libraries),

@@ -4,6 +4,11 @@ use crate::device::cuda::{Cuda, CudaError};
 use crate::record::DeviceMemory;
 use crate::tensor::Memory;
 
+/// Libraries load kernels by themselves when they first launch them: to be called once a case has launched what it does.
+pub fn count_loaded(cuda: &Cuda, memory: &Memory) {
+    cuda.count_loaded(memory.allocator().reserved());
+}
+
 /// Reads it, at the end of a case.
 ///
 /// # Errors
@@ -13,13 +18,14 @@ pub fn device_memory(cuda: &Cuda, memory: &Memory) -> Result<DeviceMemory, CudaE
     let (usage, start) = (cuda.usage()?, cuda.start());
     let before_context = start.before_context.unwrap_or(0);
     let context = start.after_context.saturating_sub(before_context);
-    let (libraries, reserved) = (cuda.libraries(), memory.allocator().reserved());
-    let explained = before_context + context + libraries + reserved;
+    let (libraries, loaded, reserved) = (cuda.libraries(), cuda.loaded(), memory.allocator().reserved());
+    let explained = before_context + context + libraries + loaded + reserved;
     Ok(DeviceMemory {
         used: usage.device,
         before_context,
         context,
         libraries,
+        loaded,
         reserved,
         remainder: usage.device.cast_signed() - explained.cast_signed(),
         process_after_context: start.process_after_context,

@@ -8,7 +8,7 @@ mod probe;
 mod recorder;
 mod sampler;
 
-pub use device::device_memory;
+pub use device::{count_loaded, device_memory};
 pub use probe::{out_of_memory, row};
 pub use recorder::{End, Entry, Failure, Held, Recorder};
 pub use sampler::Sampler;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes on the GPU at the end of a case, and where they went.
 ///
-/// `used = before_context + context + libraries + reserved + remainder`. Whatever kernels libraries load by themselves is in the remainder, and so
-/// is what other processes took or gave back meanwhile.
+/// `used = before_context + context + libraries + loaded + reserved + remainder`. What other processes took or gave back meanwhile is in the
+/// remainder, and so is what libraries loaded after a case's first step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// Held by all processes, as the driver counts.
@@ -16,6 +16,10 @@ pub struct DeviceMemory {
     pub context: u64,
     /// What making libraries' handles and loading kernels took.
     pub libraries: u64,
+    /// What the GPU held more than all of this at the end of the first step: kernels that libraries load by themselves when they first
+    /// launch them.
+    #[serde(default)]
+    pub loaded: u64,
     /// `torch.cuda.memory_reserved()`.
     pub reserved: u64,
     /// What is left over.

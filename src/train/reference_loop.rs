@@ -171,6 +171,10 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
                     if exec.has_failed() { Err(Stop::Device) } else { observer.save(snapshot).map_err(Stop::from) }
                 })?;
             }
+            if last && step == settings.done + 1 {
+                // Libraries load what they launch when they first do.
+                exec.on_cuda(|gpu| measure::count_loaded(gpu, exec.memory()));
+            }
             let (times, load) = (cx.times, clock.load());
             let seconds = started.elapsed().as_secs_f64();
             untold.push(Untold { step, micro_step, loss, found_inf, seconds, times, computing: batch_there.zip(updated), load });
@@ -220,7 +224,6 @@ impl Untold {
 /// `net.to(device)`: one tensor after another, from a save where there is one.
 fn to_device(plan: &Rc<Plan>, exec: &Exec, resume: Option<&Snapshot>) -> Result<(Rc<Model>, Vec<Parameter>)> {
     let mut moved: Vec<Tensor> = Vec::with_capacity(plan.state.len());
-    let mut values = data::state(plan);
     for (number, tensor) in (0..).zip(&plan.state) {
         let (layer, about) = (Some(tensor.layer.0), About::State(number));
         exec.memory().begin(Running { layer, about, ..Running::outside(COPY) });
@@ -228,15 +231,11 @@ fn to_device(plan: &Rc<Plan>, exec: &Exec, resume: Option<&Snapshot>) -> Result<
             StateKind::Parameter => Category::Parameters,
             StateKind::Buffer => Category::Buffers,
         };
-        let on_device = exec.empty_as(tensor.meta.clone(), category)?;
-        if exec.computes() {
-            match resume.and_then(|snapshot| snapshot.tensor(&tensor.name)) {
-                Some(stored) => exec.upload(&stored.bytes, &on_device),
-                None => exec.upload(values.next().expect("values for each tensor").bytes(), &on_device),
-            }
-        }
-        moved.push(on_device);
+        moved.push(exec.empty_as(tensor.meta.clone(), category)?);
         flatten(plan, exec, &mut moved)?;
+    }
+    if exec.computes() {
+        fill(plan, exec, resume, &moved);
     }
     let mut parameters = Vec::new();
     let state = plan.state.iter().zip(moved).map(|(tensor, moved)| match tensor.kind {
@@ -303,6 +302,17 @@ fn room(exec: &Exec, program: &Program, id: ValueId) -> Result<Tensor> {
     exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)
 }
 
+/// Gives every parameter and buffer its values, once all of them have their places: a model that is too large says so before anything is drawn.
+fn fill(plan: &Plan, exec: &Exec, resume: Option<&Snapshot>, moved: &[Tensor]) {
+    let mut drawn = data::state(plan);
+    for (tensor, on_device) in plan.state.iter().zip(moved) {
+        match resume.and_then(|snapshot| snapshot.tensor(&tensor.name)) {
+            Some(stored) => exec.upload(&stored.bytes, on_device),
+            None => exec.upload(drawn.next().expect("values for each tensor").bytes(), on_device),
+        }
+    }
+}
+
 /// `flatten_parameters`: once the last of those that share a buffer is there, all become parts of it.
 fn flatten(plan: &Plan, exec: &Exec, moved: &mut [Tensor]) -> Result<()> {
     let group = plan.flat_until(moved.len() - 1);
@@ -313,9 +323,7 @@ fn flatten(plan: &Plan, exec: &Exec, moved: &mut [Tensor]) -> Result<()> {
     let flat = exec.empty_as(TensorMeta::contiguous(shape, first.meta.dtype), Category::Parameters)?;
     for (own, member) in moved[group].iter_mut().zip(members) {
         let place = member.flat.expect("members of a buffer have a place in it");
-        let part = flat.alias_at(member.meta.clone(), place.offset);
-        exec.copy(own, &part);
-        *own = part;
+        *own = flat.alias_at(member.meta.clone(), place.offset);
     }
     Ok(())
 }

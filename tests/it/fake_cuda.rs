@@ -79,6 +79,16 @@ fn a_gpu_gives_the_bytes_that_virtual_foresees_and_gets_everything_back() {
 }
 
 #[test]
+fn what_libraries_load_by_themselves_has_a_line_of_its_own() {
+    let s = Sandbox::new();
+    let Some(out) = on_cuda(&s, "FAKE_CUDA_LAZY=67108864") else { return };
+    let out = out.exits(0);
+    assert!(out.stdout.contains(" + 64.00 MiB loaded while training + "), "{}", out.stdout);
+    assert!(out.stdout.contains("reserved + 0 B\n"), "the identity is not whole:\n{}", out.stdout);
+    assert!(s.read("results/net.run.toml").contains("loaded = 67108864\n"));
+}
+
+#[test]
 fn timed_products_are_kept_and_what_is_damaged_is_timed_again() {
     let s = Sandbox::new();
     let Some(out) = on_cuda(&s, "") else { return };

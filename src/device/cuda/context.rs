@@ -39,6 +39,7 @@ pub struct Cuda {
     start: Start,
     /// Bytes that making handles and loading kernels took.
     libraries: Cell<u64>,
+    loaded: Cell<u64>,
 }
 
 /// What the GPU held while this process set it up, in bytes.
@@ -94,6 +95,7 @@ impl Cuda {
             rehearses,
             start,
             libraries: Cell::new(0),
+            loaded: Cell::new(0),
         }
     }
 
@@ -207,6 +209,22 @@ impl Cuda {
         let (free_after, _) = memory_info()?;
         self.libraries.set(self.libraries.get() + free_before.saturating_sub(free_after));
         Ok(value)
+    }
+
+    /// Bytes that the GPU held more than was accounted for whenever [`count_loaded`](Self::count_loaded) was called.
+    #[must_use]
+    pub fn loaded(&self) -> u64 {
+        self.loaded.get()
+    }
+
+    /// Takes what the GPU holds besides its context, counted libraries and `reserved` bytes for what libraries have loaded by themselves.
+    pub fn count_loaded(&self, reserved: u64) {
+        self.attempt(|| {
+            let (free, total) = memory_info()?;
+            let known = self.start.after_context + self.libraries() + self.loaded() + reserved;
+            self.loaded.set(self.loaded() + (total - free).saturating_sub(known));
+            Ok(())
+        });
     }
 
     /// What tells how busy this GPU is, from any thread; `None` where NVML is missing or does not know the GPU.
