@@ -1,4 +1,4 @@
-//! How fast an answer is there: a prediction alone, and the whole program from its start to its files, both for `mlp_adam`.
+//! How fast an answer is there: a prediction alone, of a small model and of large ones, and the whole program from its start to its files.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -10,12 +10,19 @@ use runner::gpu::{self, Gpu};
 use runner::predict::predict;
 
 const EXPERIMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/cases/h200/mlp_adam/experiment.toml");
+const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/networks");
 
 fn prediction(c: &mut Criterion) {
     let experiment = load(Path::new(EXPERIMENT)).expect("the fixture is an experiment");
     let case = &experiment.cases[0];
     let gpu = Gpu::named(gpu::DEFAULT).expect("the default is in the catalogue");
     c.bench_function("predict mlp_adam", |b| b.iter(|| predict(black_box(&case.work), gpu, case.allocator.clone())));
+    for name in ["gpt2_small", "gpt3"] {
+        let file = Path::new(NETWORKS).join(name).with_extension("toml");
+        let experiment = load(&file).expect("the shipped file is an experiment");
+        let case = &experiment.cases[0];
+        c.bench_function(&format!("predict {name}"), |b| b.iter(|| predict(black_box(&case.work), gpu, case.allocator.clone())));
+    }
     c.bench_function("load mlp_adam", |b| b.iter(|| load(black_box(Path::new(EXPERIMENT)))));
 }
 

@@ -101,8 +101,8 @@ fn convolutions_take_cudnns_scratch() {
     let whole = of_100(whole, rows);
     println!("{whole:.1} of 100 in all three directions");
     println!("{rows} convolutions: of 100 workspaces, {all:.1} to the byte ({shares:.1?} by direction); their sum is {sum:.1} of 100");
-    assert!(whole >= 80.0, "{whole}");
-    assert!(all >= 92.0, "{all}");
+    assert!(whole >= 86.0, "{whole}");
+    assert!(all >= 95.0, "{all}");
     assert!((97.0..103.0).contains(&sum), "{sum}");
 }
 

@@ -1,6 +1,6 @@
 //! Which formula holds: trees of comparisons, for each direction one for products (a 1×1 window that moves by one) and one for wider windows, in
-//! the text files beside this one. A line is a comparison, followed by the lines for where it holds and then those for where it doesn't; or
-//! the plan that is chosen. Names are short, for there are many lines: [`measure`] and [`chosen`] say what they mean. Nothing here knows a formula.
+//! the text files beside this one. A word is a comparison, followed by the words for where it holds and then those for where it doesn't; or
+//! the plan that is chosen. Names are short, for there are many: [`measure`] and [`chosen`] say what they mean. Nothing here knows a formula.
 //!
 //! Invariant: every file is a whole tree, which a test reads.
 
@@ -21,9 +21,9 @@ pub(super) fn plan(g: &Geometry) -> Plan {
         .map(|files| {
             files.map(|text| {
                 let mut nodes = Vec::new();
-                let mut lines = text.lines();
-                read(&mut lines, &mut nodes).expect("a tree's file holds a whole tree");
-                assert!(lines.next().is_none(), "a tree's file holds one tree");
+                let mut words = text.split_whitespace();
+                read(&mut words, &mut nodes).expect("a tree's file holds a whole tree");
+                assert!(words.next().is_none(), "a tree's file holds one tree");
                 nodes
             })
         })
@@ -55,31 +55,33 @@ enum Node {
     Chosen(Plan),
 }
 
-/// Reads the tree that starts at the next line; nothing where the text is none.
-fn read<'a>(lines: &mut impl Iterator<Item = &'a str>, nodes: &mut Vec<Node>) -> Option<()> {
-    let line = lines.next()?;
-    let Some((name, at_most)) = line.split_once('<') else {
-        nodes.push(Node::Chosen(chosen(line)?));
+/// Reads the tree that starts at the next word; nothing where the text is none.
+fn read<'a>(words: &mut impl Iterator<Item = &'a str>, nodes: &mut Vec<Node>) -> Option<()> {
+    let word = words.next()?;
+    let Some((name, at_most)) = word.split_once('<') else {
+        nodes.push(Node::Chosen(chosen(word)?));
         return Some(());
     };
     let at = nodes.len();
     let (measure, at_most) = (measure(name)?, at_most.parse().ok()?);
     nodes.push(Node::Compare { measure, at_most, otherwise: 0 });
-    read(lines, nodes)?;
+    read(words, nodes)?;
     let otherwise = nodes.len();
     nodes[at] = Node::Compare { measure, at_most, otherwise };
-    read(lines, nodes)
+    read(words, nodes)
 }
 
-/// The plan that a line names.
-fn chosen(line: &str) -> Option<Plan> {
-    let mut words = line.split(' ');
-    let (name, first, second) = (words.next()?, words.next(), words.next());
+/// The plan that a word names.
+fn chosen(word: &str) -> Option<Plan> {
+    let mut parts = word.split(':');
+    let (name, first, second) = (parts.next()?, parts.next(), parts.next());
     let number = || first?.parse().ok();
     Some(match name {
         "0" => Plan::None,
         "layout" => Plan::Layout(number()?),
         "input" => Plan::LayoutInput(number()?),
+        "input_plain" => Plan::CopiesInput,
+        "output" => Plan::LayoutOutput,
         "copies" => Plan::Copies(number()?),
         "weight" => Plan::Weight,
         "counters" => Plan::Counters(number()?),
@@ -90,6 +92,7 @@ fn chosen(line: &str) -> Option<Plan> {
         "up64" => Plan::PartsBy64 { up: true },
         "down64" => Plan::PartsBy64 { up: false },
         "samples" => Plan::Samples(number()?),
+        "samples_tiles" => Plan::SamplesTiles(pair(first)?),
         "offsets" => Plan::Offsets,
         "offsets_out" => Plan::OutputOffsets,
         "winograd" => Plan::Winograd,
@@ -105,6 +108,8 @@ fn chosen(line: &str) -> Option<Plan> {
         "operands" => Plan::TileParts { tile: pair(first)?, copied: Copied::Operands, parts: second?.parse().ok()? },
         "plain" => Plan::TileParts { tile: pair(first)?, copied: Copied::Plain, parts: second?.parse().ok()? },
         "single" => Plan::TileParts { tile: pair(first)?, copied: Copied::Single, parts: second?.parse().ok()? },
+        "tensors" => Plan::TileParts { tile: pair(first)?, copied: Copied::Tensors, parts: second?.parse().ok()? },
+        "forward" => Plan::TileParts { tile: pair(first)?, copied: Copied::Forward, parts: second?.parse().ok()? },
         _ => return None,
     })
 }
@@ -152,8 +157,22 @@ fn measure(name: &str) -> Option<Measure> {
         // Tiles of 64×64 that the output is, and of 128×128 that the input is: more than one round of them is another engine's.
         "ty" => |g| (g.n * g.pixels_out()).div_ceil(64) * g.k.div_ceil(64),
         "tx" => |g| (g.n * g.pixels_in()).div_ceil(128) * g.c.div_ceil(128),
+        // The matrix product that it is: rows, columns, elements of a sum, tiles of its result.
+        "rw" => |g| g.matrix()[0],
+        "cl" => |g| g.matrix()[1],
+        "d" => |g| g.matrix()[2],
+        "t1" => |g| matrix_tiles(g, [128, 128]),
+        "t6" => |g| matrix_tiles(g, [64, 64]),
+        "t2" => |g| matrix_tiles(g, [256, 128]),
         _ => return None,
     })
+}
+
+/// Tiles of all matrices that are computed.
+fn matrix_tiles(g: &Geometry, tile: [u128; 2]) -> u128 {
+    let [rows, columns, _] = g.matrix();
+    let matrices = if g.is_product() && g.h > 1 { g.n } else { 1 };
+    rows.div_ceil(tile[0]) * columns.div_ceil(tile[1]) * matrices
 }
 
 fn alignment(n: u128, most: u128) -> u128 {

@@ -86,6 +86,16 @@ impl Geometry {
         self.window() == 1 && self.stride == 1 && self.groups == 1
     }
 
+    /// Rows and columns of its result as a matrix, and elements of a sum: of one sample where it is a product, but where a sample has one pixel.
+    pub(super) fn matrix(&self) -> [u128; 3] {
+        let samples = if self.is_product() && self.h > 1 { 1 } else { self.n };
+        match self.direction {
+            Direction::Forward => [samples * self.pixels_out(), self.k, self.group_c * self.window()],
+            Direction::GradInput => [samples * self.pixels_in(), self.c, self.group_k() * self.window()],
+            Direction::GradWeight => [self.k, self.group_c * self.window(), samples * self.pixels_out()],
+        }
+    }
+
     /// Tensor cores take 16 bytes of channels at a time: so many channels.
     fn lane(&self) -> u128 {
         16 / self.element

@@ -17,6 +17,10 @@ pub(super) enum Plan {
     Layout(u128),
     /// Input and weight copied in channels-last order.
     LayoutInput(u128),
+    /// Input and weight copied, nothing padded.
+    CopiesInput,
+    /// Output and weight copied in channels-last order.
+    LayoutOutput,
     /// All three tensors copied, nothing padded.
     Copies(u128),
     /// A matrix product with 256 bytes, and counters of so many bytes.
@@ -31,6 +35,8 @@ pub(super) enum Plan {
     PartsBy64 { up: bool },
     /// A gradient of the weight for each sample, and so many bytes.
     Samples(u128),
+    /// The same with 256 bytes, and a counter for each tile of the result.
+    SamplesTiles([u128; 2]),
     /// Where each element of the window lies, for the input's channels of a group.
     Offsets,
     /// The same for the output's channels.
@@ -63,16 +69,22 @@ pub(super) enum Copied {
     Plain,
     /// All three in f32, nothing padded.
     Single,
+    /// Input and output, nothing padded.
+    Tensors,
+    /// Input and weight, nothing padded.
+    Forward,
 }
 
 impl Copied {
     fn bytes(self, g: &Geometry) -> u128 {
-        let elements = g.n * g.c * g.pixels_in() + g.n * g.k * g.pixels_out() + g.weight();
+        let (input, output) = (g.n * g.c * g.pixels_in(), g.n * g.k * g.pixels_out());
         match self {
             Self::All => layout(g),
             Self::Operands => g.padded_input() * g.element + moved_weight(g),
-            Self::Plain => elements * g.element,
-            Self::Single => elements * 4,
+            Self::Plain => (input + output + g.weight()) * g.element,
+            Self::Single => (input + output + g.weight()) * 4,
+            Self::Tensors => (input + output) * g.element,
+            Self::Forward => (input + g.weight()) * g.element,
         }
     }
 }
@@ -84,12 +96,11 @@ impl Plan {
             Self::None => 0,
             Self::Layout(own) => layout(g) + own,
             Self::LayoutInput(own) => Copied::Operands.bytes(g) + own,
+            Self::CopiesInput => Copied::Forward.bytes(g) + 16,
+            Self::LayoutOutput => (g.padded_output() + g.padded_weight()) * g.element + 16,
             Self::Copies(own) => Copied::Plain.bytes(g) + own,
             Self::Counters(counters) => 256 + counters,
-            Self::TileCounters(tile) => {
-                let [m, n, _] = product(g);
-                256 + (4 * m.div_ceil(tile[0]) * n.div_ceil(tile[1])).next_multiple_of(16)
-            }
+            Self::TileCounters(tile) => 256 + tile_counters(g, tile),
             Self::Parts { parts, counters } => 256 + counters + parts * result(g) * 4,
             Self::NarrowParts(parts) => 256 + parts * result(g) * g.element,
             Self::PartsBy64 { up } => {
@@ -99,6 +110,7 @@ impl Plan {
                 256 + parts.min(most) * result(g) * 4
             }
             Self::Samples(own) => g.n * g.weight() * 4 + own,
+            Self::SamplesTiles(tile) => g.n * g.weight() * 4 + 256 + tile_counters(g, tile),
             Self::Offsets => 4 * g.group_c * g.window(),
             Self::OutputOffsets => 4 * g.group_k() * g.window(),
             Self::Winograd => {
@@ -114,7 +126,7 @@ impl Plan {
             }
             Self::Weight => g.weight() * g.element + 16,
             Self::WeightCounters { narrowed } => {
-                let counters = (4 * tiles(g, [16, 32], g.group_c)).next_multiple_of(16);
+                let counters = 4 * g.group_k().div_ceil(16).next_multiple_of(2) * (g.group_c * g.window()).div_ceil(32);
                 if narrowed { g.weight() * 4 + counters + 16 } else { counters }
             }
         }
@@ -145,14 +157,26 @@ fn result(g: &Geometry) -> u128 {
     m * n
 }
 
+/// A counter for each tile of a matrix product's result, in all a multiple of 16 bytes.
+fn tile_counters(g: &Geometry, tile: [u128; 2]) -> u128 {
+    let [m, n, _] = product(g);
+    (4 * m.div_ceil(tile[0]) * n.div_ceil(tile[1])).next_multiple_of(16)
+}
+
 /// Tiles of the result, of a weight whose groups have so many input channels.
 fn tiles(g: &Geometry, tile: [u128; 2], channels: u128) -> u128 {
     let (rows, columns) = match g.direction {
         Direction::Forward => (g.n * g.pixels_out(), g.group_k()),
         Direction::GradInput => (g.n * g.pixels_in(), g.group_c),
+        Direction::GradWeight if g.groups > 1 => return across(g, g.k, tile[0]) * g.group_c.div_ceil(tile[1]) * g.window(),
         Direction::GradWeight => (g.group_k(), channels * g.window()),
     };
     rows.div_ceil(tile[0]) * columns.div_ceil(tile[1])
+}
+
+/// Tiles that all channels are across: groups narrower than a tile share one.
+fn across(g: &Geometry, channels: u128, side: u128) -> u128 {
+    if channels / g.groups < side { channels.div_ceil(side) } else { g.groups * (channels / g.groups).div_ceil(side) }
 }
 
 /// Blocks that run at once in clusters of a size, of 132 multiprocessors: some of them are left over where a GPU's parts hold no whole cluster.
@@ -160,24 +184,23 @@ const RESIDENT: [u128; 16] = [132, 132, 117, 120, 110, 102, 105, 120, 90, 70, 77
 
 /// What blocks ask for besides copies.
 fn blocks(g: &Geometry, tile: [u128; 2], cluster: [u128; 2], split: bool, multiprocessors: u32) -> u128 {
-    // Groups narrower than a tile share one.
-    let across = |channels: u128, side: u128| {
-        if channels / g.groups < side { channels.div_ceil(side) } else { g.groups * (channels / g.groups).div_ceil(side) }
-    };
     // Channels in f32 go 32 at a time, window element by window element.
-    let depth = |channels: u128| if g.is_f32() { channels.next_multiple_of(32) } else { channels } * g.window();
-    let (rows, columns, depth) = match g.direction {
-        Direction::Forward => ((g.n * g.pixels_out()).div_ceil(tile[0]), across(g.k, tile[1]), depth(g.group_c)),
-        Direction::GradInput => ((g.n * g.pixels_in()).div_ceil(tile[0]), across(g.c, tile[1]), depth(g.group_k())),
-        Direction::GradWeight => (across(g.k, tile[0]), g.group_c.div_ceil(tile[1]) * g.window(), g.n * g.pixels_out()),
+    let sum = |channels: u128| if g.is_f32() { channels.next_multiple_of(32) } else { channels } * g.window();
+    let (rows, columns, sum) = match g.direction {
+        Direction::Forward => ((g.n * g.pixels_out()).div_ceil(tile[0]), across(g, g.k, tile[1]), sum(g.group_c)),
+        Direction::GradInput => ((g.n * g.pixels_in()).div_ceil(tile[0]), across(g, g.c, tile[1]), sum(g.group_k())),
+        Direction::GradWeight => (across(g, g.k, tile[0]), g.group_c.div_ceil(tile[1]) * g.window(), g.n * g.pixels_out()),
     };
     let tiles = rows.next_multiple_of(cluster[0]) * columns.next_multiple_of(cluster[1]);
     let of_132 = usize::try_from(cluster[0] * cluster[1] - 1).ok().and_then(|at| RESIDENT.get(at)).copied().unwrap_or(112);
     let resident = (of_132 * u128::from(multiprocessors) / 132).max(1);
     let several = tiles > resident;
     let last = if several { tiles % resident } else { tiles };
+    // A step of the sum is 128 bytes deep, but for one engine's.
+    let step = if g.is_f32() { 32 } else { 64 };
+    let step = if !g.is_f32() && g.direction == Direction::GradInput && tile == [128, 64] { 128 } else { step };
     let most = resident.checked_div(last).unwrap_or(1);
-    let parts = if split { parts(g, several, most, depth.div_ceil(if g.is_f32() { 32 } else { 64 })) } else { 1 };
+    let parts = if split { parts(g, several, most, sum.div_ceil(step), meeting(g, tile)) } else { 1 };
     let rounds = tiles > 2 * resident;
     if parts < 2 {
         return if rounds { 147 } else { 16 };
@@ -186,39 +209,48 @@ fn blocks(g: &Geometry, tile: [u128; 2], cluster: [u128; 2], split: bool, multip
     parts * last * tile[0] * tile[1] * 4 + 4 * last * meetings(parts) + own
 }
 
-/// Parts of the sum over so many steps, of which `most` fit: of the tiles left for the last round, or of all where there is but one round.
-fn parts(g: &Geometry, several: bool, most: u128, steps: u128) -> u128 {
-    let weight = g.direction == Direction::GradWeight;
-    if several {
-        return most.min(match (g.is_f32(), steps) {
-            (true, 0..=12) => 1,
-            (true, 13..=27) => 2,
-            (true, 28..=42) => 4,
-            (true, 43..=58) => 8,
-            (true, _) => steps / 4,
-            (false, _) if weight => most,
-            (false, 0..=8) => 1,
-            (false, 9..=20) => 4,
-            (false, _) => 16,
-        });
-    }
-    let (long, short) = match (g.is_f32(), weight) {
-        (true, true) => (33, 15),
-        (true, false) => (33, 16),
-        (false, _) => (17, 12),
+/// How many tenths of a step it takes two parts of a tile to meet: the fewer, the more a step has to multiply. In bf16 cuDNN takes it to be
+/// more than seven times as long as in f16.
+fn meeting(g: &Geometry, tile: [u128; 2]) -> u128 {
+    let [f32, f16, bf16] = match tile[0] * tile[1] {
+        0..=4096 => [248, 129, 990],
+        4097..=8192 => [179, 84, 700],
+        8193..=12288 => [150, 78, 600],
+        12289..=16384 => [138, 69, 515],
+        16385..=24576 => [125, 60, 470],
+        _ => [120, 53, 450],
     };
-    if steps / long >= 9 {
-        most.min(steps / long)
-    } else if g.is_f32() && most == 3 && steps >= 96 {
-        3
+    if g.is_f32() {
+        f32
+    } else if g.bf16 {
+        bf16
     } else {
-        power_of_two(most.min(steps / short).min(8)).max(1)
+        f16
     }
 }
 
-/// The largest power of two up to `n`, or 0.
-fn power_of_two(n: u128) -> u128 {
-    n.checked_ilog2().map_or(0, |log| 1 << log)
+/// Parts that a tile's sum over so many steps is split into, of which `most` fit: for the tiles left for the last of `several` rounds, or for all
+/// where there is but one. Parts meet in pairs, so that twice as many take one `meeting` more.
+fn parts(g: &Geometry, several: bool, most: u128, steps: u128, meeting: u128) -> u128 {
+    if most < 2 || steps < 2 {
+        return 1;
+    }
+    let long = most.min(steps / if g.is_f32() { 33 } else { 17 });
+    let parts = if several {
+        // As many as meet in the time that the whole sum would take.
+        let doubled = 1 << (10 * steps / meeting).min(12);
+        most.min(doubled).min(steps / if g.is_f32() { 4 } else { 2 }).max(1)
+    } else if long >= 9 {
+        long
+    } else {
+        // Those that are soonest done; all times in 10ths of a step, and as often again as keeps them whole.
+        let whole = 720_720;
+        let time =
+            |parts: u128| 10 * whole * steps / parts + whole * meeting * u128::from((parts - 1).checked_ilog2().map_or(0, |log| log + 1));
+        (1..=most.min(steps).min(64)).min_by_key(|&parts| time(parts)).unwrap_or(1)
+    };
+    // Each has as many steps as the longest, as far as they last.
+    steps.div_ceil(steps.div_ceil(parts))
 }
 
 /// How often parts meet in pairs, until one is left; an odd one meets none and counts.
