@@ -1,9 +1,11 @@
 //! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed. It knows nothing of what they hold.
+//! A link stays a link, and what it points to is replaced. A terminal, a pipe or another device cannot be replaced: it is written to.
 //!
 //! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way.
 
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -12,7 +14,35 @@ use tempfile::{Builder, NamedTempFile};
 /// # Errors
 /// The folder is not there or takes no files.
 pub fn begin(path: &Path) -> io::Result<NamedTempFile> {
-    temporary(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    if is_stream(path) {
+        return temporary(&std::env::temp_dir());
+    }
+    let place = followed(path);
+    // A name that the file system refuses is refused here, not after the work.
+    if let Err(error) = fs::symlink_metadata(&place)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    temporary(folder_of(&place))
+}
+
+/// Whether `path` is there and neither a file nor a folder: renaming over it would take it from everybody else who uses it.
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+/// What `path` stands for where it is a link.
+fn followed(path: &Path) -> PathBuf {
+    if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
+        fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    } else {
+        path.to_path_buf()
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A temporary file in `folder`, gone again unless [`put`] somewhere, with the permissions an ordinary new file has.
@@ -30,12 +60,18 @@ pub fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// Brings what was written to the disk and into its place.
+/// Brings what was written to the disk and into its place; into a stream, all of it at once.
 ///
 /// # Errors
-/// The disk is full, or `path` is a folder.
-pub fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
+/// The disk is full, `path` is a folder, or a stream's reader has gone.
+pub fn put(mut file: NamedTempFile, path: &Path) -> io::Result<()> {
+    if is_stream(path) {
+        file.as_file_mut().seek(SeekFrom::Start(0))?;
+        let mut stream = File::options().write(true).open(path)?;
+        io::copy(file.as_file_mut(), &mut stream)?;
+        return Ok(());
+    }
     file.as_file().sync_all()?;
-    file.persist(path).map_err(|e| e.error)?;
+    file.persist(followed(path)).map_err(|e| e.error)?;
     Ok(())
 }

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
+/// The longest name an experiment may have, in bytes: file systems stop at 255, and endings such as `.shard-1-of-8.training.csv` follow.
+const LONGEST_STEM: usize = 200;
+
 /// The names of the files that an experiment named `stem` writes.
 pub(super) struct Outputs {
     pub(super) results: PathBuf,
@@ -69,6 +72,11 @@ pub(super) fn collect(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             mistakes.push(format!("{}: the file's name is not valid Unicode", file.display()));
             continue;
         };
+        if stem.len() > LONGEST_STEM {
+            let name = file.display();
+            mistakes
+                .push(format!("{name}: the name is too long for the files named after it: at most {LONGEST_STEM} bytes before the ending"));
+        }
         let clash = Outputs::of(Path::new(""), stem).all().into_iter().find_map(|o| writers.insert(o.clone(), file).map(|w| (o, w)));
         if let Some((output, other)) = clash {
             mistakes.push(format!("{} and {} would both write {}", other.display(), file.display(), output.display()));

@@ -18,6 +18,8 @@ use crate::optim::{Adagrad, Adam, Implementation, Optimizer, RmsProp, Sgd};
 const MOST_LAYERS: u64 = 250_000;
 /// The most that the layers of all lengths of an experiment may come to.
 const MOST_LAYERS_OF_LENGTHS: u64 = 1_000_000;
+/// The most micro-steps a case may have: several rows are kept in memory for each.
+const MOST_MICRO_STEPS: u64 = 10_000_000;
 
 /// Checks everything and lowers; `None` where there are mistakes.
 pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train_entry: &Entry, reader: &mut Reader) -> Option<Plan> {
@@ -87,6 +89,15 @@ fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {
         Some("list") => KeepLoss::List,
         Some(_) => KeepLoss::Total,
     };
+    let (steps, accumulation) = (train.integer("steps"), train.integer("accumulation_steps"));
+    if steps.saturating_mul(accumulation) > MOST_MICRO_STEPS {
+        let key = if accumulation > steps { "accumulation_steps" } else { "steps" };
+        let message = format!(
+            "`steps` × `accumulation_steps` is {}; at most {MOST_MICRO_STEPS} are possible",
+            many(steps.saturating_mul(accumulation))
+        );
+        reader.mistake(Diagnostic::new(place(entry, key), message).hint("memory repeats from the third step on"));
+    }
     let reference_init = train.text("init") == "reference";
     if no_grad {
         for (key, given) in [("keep_loss", keep_loss != KeepLoss::None), ("init", reference_init)] {
@@ -100,8 +111,8 @@ fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {
         batch_size: train.optional_integer("batch_size").unwrap_or(1),
         dtype: dtype(train.text("dtype")),
         amp: train.optional_text("amp").map(dtype),
-        steps: train.integer("steps"),
-        accumulation_steps: train.integer("accumulation_steps"),
+        steps,
+        accumulation_steps: accumulation,
         checkpointing,
         no_grad,
         eval,

@@ -1,5 +1,6 @@
 //! Saves as [safetensors](https://github.com/huggingface/safetensors) files: the length of a header, the header as JSON with each
-//! tensor's type, shape and place, then the tensors' bytes, without holes.
+//! tensor's type, shape and place, then the tensors' bytes, without holes. A CRC-32C of all that in the metadata tells a damaged save from
+//! one that is merely another's.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use crate::whole;
 const METADATA: &str = "__metadata__";
 /// The metadata's key for the numbers beside the tensors.
 const ABOUT: &str = "runner";
+/// The metadata's key for the checksum of the header without it, and of the tensors' bytes after that.
+const CHECKSUM: &str = "crc32c";
 
 /// A save that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -84,9 +87,16 @@ fn header(snapshot: &Snapshot) -> Vec<u8> {
         header.insert(tensor.name.clone(), serde_json::to_value(entry).expect("numbers and names are JSON"));
         start = end;
     }
+    let checksum = snapshot.tensors.iter().fold(checksum(&header), |sum, tensor| crc32c::crc32c_append(sum, &tensor.bytes));
+    header[METADATA][CHECKSUM] = json!(format!("{checksum:08x}"));
     let mut bytes = serde_json::to_vec(&header).expect("a map of names is JSON");
     bytes.resize(bytes.len().next_multiple_of(8), b' ');
     bytes
+}
+
+/// The checksum of a header that holds none yet.
+fn checksum(header: &Map<String, Value>) -> u32 {
+    crc32c::crc32c(&serde_json::to_vec(header).expect("a map of names is JSON"))
 }
 
 /// Reads a save.
@@ -105,8 +115,13 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| damaged)?;
     let (header, data) = rest.split_at_checked(length).ok_or(damaged)?;
     let mut header: Map<String, Value> = serde_json::from_slice(header).map_err(|e| format!("{damaged}: {e}"))?;
+    let stored = header.get_mut(METADATA).and_then(Value::as_object_mut).and_then(|m| m.remove(CHECKSUM));
+    let computed = format!("{:08x}", crc32c::crc32c_append(checksum(&header), data));
     let metadata = header.remove(METADATA);
     let about = metadata.as_ref().and_then(|m| m.get(ABOUT)).and_then(Value::as_str).ok_or("it holds no training run's state")?;
+    if stored.as_ref().and_then(Value::as_str) != Some(&*computed) {
+        return Err("it is damaged: its checksum is wrong".to_owned());
+    }
     let about = serde_json::from_str(about).map_err(|e| format!("its metadata is damaged: {e}"))?;
     let mut tensors = Vec::with_capacity(header.len());
     for (name, entry) in header {

@@ -37,3 +37,4 @@ mod search;
 mod selftest;
 mod support;
 mod sweep;
+mod whole;

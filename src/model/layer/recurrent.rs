@@ -24,6 +24,9 @@ pub(super) const GRU: LayerKind = LayerKind {
     build: |values: &Values| Rc::new(Recurrent::new(Cell::Gru, values)),
 };
 
+/// The most layers on top of each other: each has weights with names of their own.
+const MOST_LAYERS: u64 = 10_000;
+
 const FIELDS: &[Field] = &[
     Field::required("hidden_size", SIZE, "Size of the hidden state."),
     Field::integer("num_layers", SIZE, 1, "Layers on top of each other."),
@@ -68,6 +71,11 @@ impl Layer for Recurrent {
     fn check(&self, input: &Signal, cx: &mut Check) -> Option<Signal> {
         let name = self.cell.name();
         if !cx.floating(name, input) || !cx.rank(name, input, 2..=2, "[length, features]") {
+            return None;
+        }
+        if self.num_layers > MOST_LAYERS {
+            let message = format!("{name} has {} layers on top of each other; at most {MOST_LAYERS} are possible", self.num_layers);
+            cx.mistake_in("num_layers", message, None);
             return None;
         }
         let directions = if self.bidirectional { 2 } else { 1 };

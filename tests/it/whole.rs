@@ -1,0 +1,49 @@
+//! Where outputs go that are no ordinary file: links, streams, names that are too long.
+
+use crate::support::{SMALL, Sandbox};
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_a_link_and_what_it_points_to_is_replaced() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL).write("elsewhere/target.csv", "old").write("results/b", "");
+    std::os::unix::fs::symlink(s.path("elsewhere/target.csv"), s.path("results/a.csv")).unwrap();
+    s.run(&["a.toml", "--device", "virtual"]).exits(0);
+    assert!(std::fs::symlink_metadata(s.path("results/a.csv")).unwrap().is_symlink());
+    assert!(s.read("elsewhere/target.csv").contains("measured_allocated"), "{}", s.read("elsewhere/target.csv"));
+    assert_eq!(s.list("elsewhere"), ["target.csv"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stream_is_written_to_and_not_replaced() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL);
+    s.run(&["a.toml", "--device", "virtual", "--quiet"]).exits(0);
+    let page = s.run(&["plot", "results/a.csv", "--quiet", "-o", "/dev/stdout"]).exits(0);
+    assert!(page.stdout.starts_with("<!") && page.stdout.trim_end().ends_with("</html>"), "{}", page.stdout);
+    s.run(&["plot", "results/a.csv", "-o", "/dev/null"]).exits(0);
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    s.run(&["plot", "results/a.csv", "-o", "/dev/full"]).exits(2).complains(&["cannot write /dev/full", "No space left"]);
+}
+
+#[test]
+fn a_name_too_long_for_what_lies_beside_it_is_refused_before_anything_is_written() {
+    let s = Sandbox::new();
+    let name = format!("{}.toml", "n".repeat(250));
+    s.write(&name, SMALL);
+    s.run(&[&name, "--device", "virtual"]).exits(2).complains(&["name is too long"]);
+    assert!(s.list("results").is_empty(), "{:?}", s.list("results"));
+}
+
+#[test]
+fn counts_that_would_never_end_are_refused() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL).write(
+        "b.toml",
+        &SMALL.replace("{ linear = { out_features = 4 } }", "{ lstm = { hidden_size = 2, num_layers = 20000 } }").replace("[8]", "[3, 8]"),
+    );
+    s.run(&["predict", "a.toml", "--set", "train.steps=20000000"]).exits(2).complains(&["20000000", "at most 10000000"]);
+    s.run(&["predict", "a.toml", "--set", "train.accumulation_steps=9223372036854775807"]).exits(2).complains(&["accumulation_steps"]);
+    s.run(&["predict", "b.toml"]).exits(2).complains(&["num_layers", "at most 10000"]);
+}
