@@ -32,7 +32,7 @@ Examples:
   runner plot results/sweep.csv --gpu rtx3090,t4       these GPUs' memory as lines
   runner plot results/NAME.training.csv                what the time went to
   runner plot snapshot.pickle                          memory over events, hole by hole
-  runner plot trace.csv --allocator \"\"                a trace under these settings
+  runner plot trace.csv --allocator \"\"                 a trace under these settings
   runner plot experiments/adamw.toml                   a virtual run, every tensor by name
 
 One case is drawn over its phases, a sweep along its axis with most values. Without --gpu a sweep shows the GPUs of \

@@ -76,7 +76,7 @@ pub(in super::super) struct Args {
 pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
     let source = source::read(&args.source, &args.set, args.gpu, args.device_number)?;
     for note in &source.notes {
-        console::note(&note);
+        console::note(note);
     }
     let mut settings = args.allocator.clone();
     if settings.is_empty() {
