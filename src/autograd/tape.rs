@@ -149,17 +149,20 @@ impl Tape {
             self.rewrite(&first.history, view);
             return vec![first.clone()];
         }
+        let made = outputs.first().and_then(|output| ran.op.kernel().made(output));
         let node = self.node(exec, Function::Operator(ran), edges, outputs.len());
         if identity == Identity::InPlace {
             self.rewrite(&first.history, node);
             return vec![first.clone()];
         }
+        let view = made.map(|made| self.node(exec, Function::View(Rc::new(made)), vec![Some(node.clone())], 1));
         let variable = |(output, tensor): (u32, Tensor)| {
-            let mut variable = Variable::with_edge(tensor, Some(Edge { output, ..node.clone() }));
+            let edge = view.clone().filter(|_| output == 0).unwrap_or_else(|| Edge { output, ..node.clone() });
+            let mut variable = Variable::with_edge(tensor, Some(edge));
             variable.base = match identity {
                 Identity::View => Some(first.base.clone().unwrap_or_else(|| first.as_base())),
                 Identity::ViewOfNew => {
-                    let hidden = Variable::with_edge(variable.tensor.clone(), variable.edge());
+                    let hidden = Variable::with_edge(variable.tensor.clone(), Some(node.clone()));
                     Some(hidden.as_base())
                 }
                 Identity::New | Identity::Input | Identity::InPlace => None,

@@ -10,13 +10,13 @@ use crate::tensor::Tensor;
 /// Where the gradient of a tensor goes, if anywhere. All variables of a tensor share it: an operator in place changes it for all.
 pub(super) type History = Rc<RefCell<Option<Edge>>>;
 
-/// A tensor and its history.
+/// A tensor and its history. As in PyTorch the history goes first: a graph that dies with its last variable dies before that tensor.
 #[derive(Debug, Clone)]
 pub struct Variable {
-    pub(super) tensor: Tensor,
     pub(super) history: History,
     /// What it is a view of, where it is one: an operator in place writes through a view, and changes the history of its base.
     pub(super) base: Option<Base>,
+    pub(super) tensor: Tensor,
 }
 
 /// The tensor that a view was taken of.
@@ -36,7 +36,7 @@ impl Variable {
     }
 
     pub(super) fn with_edge(tensor: Tensor, edge: Option<Edge>) -> Self {
-        Self { tensor, history: Rc::new(RefCell::new(edge)), base: None }
+        Self { history: Rc::new(RefCell::new(edge)), base: None, tensor }
     }
 
     /// Its tensor.

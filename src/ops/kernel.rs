@@ -134,6 +134,12 @@ pub trait OpKernel: OpRule {
         Vec::new()
     }
 
+    /// What PyTorch's operator makes where the first output is another view of it: a node of its own.
+    fn made(&self, output: &Tensor) -> Option<TensorMeta> {
+        let _ = output;
+        None
+    }
+
     /// What the first output is to autograd.
     fn identity(&self, inputs: &[&Tensor]) -> Identity {
         let _ = inputs;

@@ -169,6 +169,11 @@ pub trait OpRule: std::fmt::Debug {
         Vec::new()
     }
 
+    /// The tensor that PyTorch's operator makes, of which the first output is another view: taken by a node of its own.
+    fn makes(&self, _inputs: &[TensorMeta]) -> Option<TensorMeta> {
+        None
+    }
+
     /// What forward does to memory, `infer` having succeeded.
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward;
 

@@ -63,6 +63,17 @@ impl Machine<'_, '_> {
                 let storage = self.storages.alloc(base.bytes())?;
                 vec![Some(Handed { gradient: Gradient::view(storage, base.clone()), same: false })]
             }
+            Kind::Made(made) => {
+                let arrived = incoming[0].as_ref().expect("a node runs once a gradient has arrived");
+                let gradient = match arrived.layout.viewed(&made.shape) {
+                    Some(layout) => Gradient::view(self.storages.hold(arrived.storage), Layout::new(layout)),
+                    None => {
+                        self.storages.begin(Pass::Backward, Some(op.layer), "view", Category::Activations);
+                        Gradient::view(self.storages.alloc(made.bytes())?, Layout::clone(made))
+                    }
+                };
+                vec![Some(Handed { gradient, same: false })]
+            }
             Kind::Seen(i) => {
                 let arrived = incoming[0].as_ref().expect("a node runs once a gradient has arrived");
                 let storage = self.storages.hold(arrived.storage);

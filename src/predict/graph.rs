@@ -43,6 +43,8 @@ pub(super) enum Kind {
     Operator,
     /// The same, for an operator that made a view.
     View,
+    /// Gives the gradient of an operator's output the shape of what the operator made.
+    Made(Layout),
     /// Gives the gradient of an operator's n-th input, which it sees through a view, the shape that the input has outside.
     Seen(usize),
     /// Its operator's formulas for a part of a gradient: the operator wrote into a view of a base that lies so (`CopySlices`).
@@ -163,7 +165,7 @@ impl Graph {
     /// Where the gradient of a view's base goes: behind the nodes that only made views of it.
     pub(super) fn base_of(&self, mut edge: Edge) -> Edge {
         while let Edge::Node(id, _) = edge
-            && let Node { kind: Kind::View | Kind::Strided(_), edges, .. } = &self.nodes[id as usize]
+            && let Node { kind: Kind::View | Kind::Made(_) | Kind::Strided(_), edges, .. } = &self.nodes[id as usize]
         {
             edge = edges[0];
         }

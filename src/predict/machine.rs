@@ -4,6 +4,7 @@
 //! operator returns.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::checkpoint::{Argument, FrameId, Frames};
 use super::graph::{Edge, Graph, Kept, Kind, NO_NODE, NodeId};
@@ -136,11 +137,11 @@ impl<'l, 'g> Machine<'l, 'g> {
         variable
     }
 
-    /// A variable lets go of its tensor, if it has one.
+    /// A variable lets go of its tensor, if it has one: of its graph first.
     pub(super) fn release(&mut self, variable: Variable) {
         if variable.storage != NONE {
-            self.storages.release(variable.storage);
             self.graph.release(variable.node, &mut self.storages, &mut self.frames);
+            self.storages.release(variable.storage);
         }
     }
 
@@ -333,7 +334,13 @@ impl<'l, 'g> Machine<'l, 'g> {
             };
             self.graph.node(node).kept.push(kept);
         }
+        let made = op.made.as_ref().filter(|_| node != NO_NODE).map(|made| {
+            let view = self.graph.add(id, Kind::Made(Rc::clone(made)), 1);
+            self.graph.connect(view, Edge::Node(node, 0));
+            view
+        });
         for (output, (&value, &result)) in (0..).zip(op.outputs.iter().zip(&op.results)) {
+            let node = made.filter(|_| output == 0).unwrap_or(node);
             let input = |i: usize| self.variable(scope, op.inputs[i]);
             let variable = match result {
                 Source::New(slot) => {

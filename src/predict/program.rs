@@ -59,6 +59,8 @@ pub(super) struct Op<'p> {
     pub(super) is_node: bool,
     /// Inputs that pass through views of their own, in the order in which these are taken.
     pub(super) seen: Vec<usize>,
+    /// What it makes, where its first output is another view of that.
+    pub(super) made: Option<Layout>,
     pub(super) forward: Vec<Effect>,
     pub(super) results: Vec<Source>,
     backward: RefCell<Option<Rc<Backward>>>,
@@ -237,7 +239,7 @@ impl<'p> Compiling<'p, '_> {
             self.widen(v..v + 1);
         }
         self.instructions.push(Instruction::Run(OpId::try_from(self.ops.len()).expect("plans hold far fewer operators")));
-        let seen = rule.views(&metas);
+        let (seen, made) = (rule.views(&metas), rule.makes(&metas).map(Rc::new));
         self.ops.push(Op {
             rule,
             name: rule.name(),
@@ -248,6 +250,7 @@ impl<'p> Compiling<'p, '_> {
             needs,
             is_node,
             seen,
+            made,
             forward: forward.effects,
             results,
             backward: RefCell::new(None),

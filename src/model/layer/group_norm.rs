@@ -32,6 +32,13 @@ impl Layer for GroupNorm {
                 None,
             );
         }
+        let positions = || input.sample[1..].iter().product::<u64>();
+        if input.batch == Some(1) && input.sample[0] == self.num_groups && positions() == 1 {
+            cx.mistake_with_hint(
+                format!("group_norm needs more than one value a group, but a batch of 1 of {} has one", input.describe()),
+                "PyTorch refuses it: `Expected more than 1 value per channel when training`, though it says so always",
+            );
+        }
         Some(input.clone())
     }
 

@@ -128,8 +128,10 @@ impl Layer for Recurrent {
             }
         }
         let arguments: Vec<Var> = std::iter::once(x).chain(states).chain(given).collect();
-        let out = cx.run(op, &arguments);
-        temporary.into_iter().rev().chain(zeros.into_iter().rev()).for_each(|v| cx.drop(v));
-        out
+        let mut outputs = cx.run_all(op, &arguments);
+        let last = outputs.split_off(1);
+        // `y, _ = rnn(x)`: the last states outlive the module's first ones.
+        temporary.into_iter().rev().chain(zeros.into_iter().rev()).chain(last.into_iter().rev()).for_each(|v| cx.drop(v));
+        outputs[0]
     }
 }

@@ -26,6 +26,12 @@ impl OpKernel for Linear {
         if self.bias { vec![folded, weight] } else { vec![weight, folded] }
     }
 
+    fn made(&self, output: &Tensor) -> Option<TensorMeta> {
+        let shape = output.shape();
+        let rows = || Shape::new([shape.rows(), shape.last()]).expect("as many elements as the output");
+        (shape.rank() != 2).then(|| TensorMeta::contiguous(rows(), output.dtype()))
+    }
+
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         let (x, weight) = (needs[1].then(|| inputs[0].clone()), needs[0].then(|| inputs[1].clone()));
         Ok(if self.bias { vec![x, weight] } else { vec![weight, x] })

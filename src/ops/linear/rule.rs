@@ -46,6 +46,12 @@ impl OpRule for Linear {
         }
     }
 
+    fn makes(&self, inputs: &[TensorMeta]) -> Option<TensorMeta> {
+        let (x, rows) = (&inputs[0].shape, inputs[1].shape.dims()[0]);
+        let shape = || Shape::new([x.rows(), rows]).expect("infer has succeeded");
+        (x.rank() != 2).then(|| TensorMeta::contiguous(shape(), inputs[0].dtype))
+    }
+
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let (x, weight) = (&inputs[0], &inputs[1]);
         let mut r = Recipe::new();

@@ -104,11 +104,10 @@ impl OpKernel for Rnn {
         });
         drop(workspace);
         drop(sequence);
-        drop(last);
         let out = exchange(&out);
         saved.insert(0, out.clone());
         saved.extend(own);
-        Ok(Forward { outputs: vec![out], saved, stream: None })
+        Ok(Forward { outputs: std::iter::once(out).chain(last).collect(), saved, stream: None })
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -157,6 +156,9 @@ impl OpKernel for Rnn {
         drop(of_last);
         let mut gradients = vec![None; at.inputs.len()];
         gradients[0] = at.needs[0].then(|| exchange(&to_x));
+        // The first states' gradients go nowhere, and are behind that of x.
+        drop(to_x);
+        drop(to_states);
         let offsets = if metas.len() == 1 { vec![0] } else { self.offsets(x.shape().last()) };
         for ((i, meta), offset) in (given..).zip(metas).zip(offsets) {
             gradients[i] = at.needs[i].then(|| part(&to_weights, offset, meta));

@@ -7,7 +7,7 @@ use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext,
 use crate::scratch::{Buffer, Cell, Recurrent, Request};
 
 /// A recurrent network. Inputs: x (batch, length, features), the first hidden state, for LSTM the first cell state, then either every
-/// weight, in PyTorch's order, or one buffer of all.
+/// weight, in PyTorch's order, or one buffer of all. Outputs: y, then the last states.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rnn {
     /// LSTM or GRU.
@@ -139,7 +139,8 @@ impl OpRule for Rnn {
             return Err(ShapeError { message: format!("{} over an input of shape {} needs other weights", self.cell.name(), x.shape) });
         }
         let out = TensorMeta::contiguous(Shape::new([batch, length, self.hidden * self.directions()])?, x.dtype);
-        Ok(vec![length_outermost(&out)])
+        let last = TensorMeta::contiguous(self.state_shape(batch)?, x.dtype);
+        Ok(std::iter::once(length_outermost(&out)).chain(std::iter::repeat_n(last, self.states())).collect())
     }
 
     fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
@@ -163,8 +164,8 @@ impl OpRule for Rnn {
         for kept in reserve.into_iter().chain(weights) {
             r.keep_or_free(kept, needed);
         }
-        last.into_iter().rev().for_each(|s| r.free(s));
-        r.forward(vec![Output::New(slot, out)])
+        let last = last.into_iter().map(|slot| Output::New(slot, state.like()));
+        r.forward(std::iter::once(Output::New(slot, out)).chain(last).collect())
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
@@ -191,12 +192,12 @@ impl OpRule for Rnn {
         }
         zeros.into_iter().rev().for_each(|s| r.free(s));
         r.returned();
-        to_states.into_iter().for_each(|s| r.free(s));
         if needs[0] {
             gradients[0] = Gradient::New(to_x, length_outermost(x));
         } else {
             r.free(to_x);
         }
+        to_states.into_iter().for_each(|s| r.free(s));
         let given = 1 + states;
         for i in (given..inputs.len()).filter(|&i| needs[i]) {
             gradients[i] = Gradient::Part(to_weights, inputs[i].like());
