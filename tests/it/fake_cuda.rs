@@ -144,3 +144,22 @@ fn a_segment_refused_once_is_asked_for_again_and_one_refused_for_good_is_a_row()
         assert_eq!(s.read("report"), NOTHING_HELD, "{number}");
     }
 }
+
+#[test]
+fn a_model_that_is_too_large_says_so_before_its_weights_are_drawn() {
+    let s = Sandbox::new();
+    let Some(folder) = libraries() else { return };
+    // The first weight fits, and would take minutes to draw.
+    let layer = "{ linear = { out_features = 150000 } }";
+    s.write(
+        "large.toml",
+        &format!("[model]\ninput = {{ features = [150000] }}\nlayers = [{layer}, {layer}]\n[train]\nbatch_size = 1\noptimizer = \"sgd\"\n"),
+    );
+    let run = format!("XDG_CACHE_HOME=$PWD/cache LD_LIBRARY_PATH='{}' $RUNNER large.toml --device cuda", folder.display());
+    let started = std::time::Instant::now();
+    s.shell(&run).exits(1);
+    let csv = s.read("results/large.csv");
+    let last = rows(&csv).pop().unwrap();
+    assert_eq!((last["phase"].as_str(), last["status"].as_str()), ("model", "oom"));
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}

@@ -113,12 +113,14 @@ impl Layer for Recurrent {
         let mut given = weights.clone();
         let mut temporary = Vec::new();
         let (mut states, mut x) = (zeros.clone(), input);
-        if cx.settings().numerics.amp.is_some() && !matches!(cx.settings().numerics.dtype, DType::F16 | DType::F64) {
+        if cx.settings().numerics.amp.is_some() && cx.settings().numerics.dtype != DType::F64 {
             // Autocast goes to f16 here, whatever its own type: one buffer of cast weights, then the arguments from right to left.
             let low = DType::F16;
-            let flat = cx.run(FlattenWeights { dtype: low, offsets: places.iter().map(|p| p.offset).collect() }, &weights);
-            temporary.push(flat);
-            given = vec![flat];
+            if cx.settings().numerics.dtype != low {
+                let flat = cx.run(FlattenWeights { dtype: low, offsets: places.iter().map(|p| p.offset).collect() }, &weights);
+                temporary.push(flat);
+                given = vec![flat];
+            }
             for argument in states.iter_mut().rev().chain([&mut x]) {
                 let cast = cx.cast(*argument, low);
                 if cast != *argument {

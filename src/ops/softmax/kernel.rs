@@ -61,7 +61,11 @@ impl OpKernel for Softmax {
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let grad_input = exec.empty(at.input())?;
-        let _product = exec.empty_like(at.grad())?;
+        // The kernels here need no product; PyTorch's do, and read its rows.
+        let product = exec.empty_over(at.grad(), at.saved(0))?;
+        if !product.meta().is_contiguous() {
+            let _rows = exec.empty_like(&product)?;
+        }
         exec.on_host(|host| {
             let operands = [at.saved(0).operand(), at.grad().operand(), grad_input.operand()];
             with_real!([at.saved(0)], R => softmax_backward::<R>(host, operands));

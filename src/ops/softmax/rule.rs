@@ -52,7 +52,13 @@ impl OpRule for Softmax {
         let mut r = Recipe::new();
         let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
         let out = r.tensor(&inputs[0].like());
-        r.temporary(incoming.bytes()); // gradient · output
+        // gradient · output, and a copy of that whose rows lie together.
+        let product = TensorMeta::over(incoming.shape.clone(), incoming.dtype, &[incoming, &inputs[0].like()]);
+        let slot = r.tensor(&product);
+        if !product.is_contiguous() {
+            r.temporary(product.bytes());
+        }
+        r.free(slot);
         r.backward(vec![Gradient::New(out, inputs[0].like())])
     }
 }
