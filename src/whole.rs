@@ -32,13 +32,10 @@ fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// What `path` stands for where it is a link.
+/// What `path` stands for where it is a link, be it there or not.
 fn followed(path: &Path) -> PathBuf {
-    if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
-        fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
-    } else {
-        path.to_path_buf()
-    }
+    let Ok(target) = fs::read_link(path) else { return path.to_path_buf() };
+    fs::canonicalize(path).unwrap_or_else(|_| folder_of(path).join(target))
 }
 
 fn folder_of(path: &Path) -> &Path {

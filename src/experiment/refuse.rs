@@ -54,8 +54,8 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
     }
 }
 
-/// What only the plan shows: types that operators do not take together, an output that the loss cannot view, nothing to train, and tensors that autograd keeps and another
-/// operator writes into.
+/// What only the plan shows: types that operators do not take together, an output that the loss cannot view, nothing to train, and tensors
+/// that autograd keeps and another operator writes into.
 pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut Reader) {
     let known = |layer: LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
     if plan.settings.amp.is_some() {

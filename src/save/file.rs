@@ -119,7 +119,8 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     let computed = format!("{:08x}", crc32c::crc32c_append(checksum(&header), data));
     let metadata = header.remove(METADATA);
     let about = metadata.as_ref().and_then(|m| m.get(ABOUT)).and_then(Value::as_str).ok_or("it holds no training run's state")?;
-    if stored.as_ref().and_then(Value::as_str) != Some(&*computed) {
+    let stored = stored.as_ref().and_then(Value::as_str).ok_or("it has no checksum")?;
+    if stored != computed {
         return Err("it is damaged: its checksum is wrong".to_owned());
     }
     let about = serde_json::from_str(about).map_err(|e| format!("its metadata is damaged: {e}"))?;

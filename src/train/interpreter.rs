@@ -133,12 +133,7 @@ pub(super) fn run(
                                 leave(&body.steps[..number], *layer, variables);
                                 exec.memory().settle_failure();
                             }
-                            Halt::Stop => {
-                                // Leaving autocast empties its cache.
-                                let cache = &model.plan.programs[place.program].autocast_cache;
-                                cache.iter().for_each(|&cast| variables.drop_if_there(cast));
-                                unwind(&body.steps[number..], variables);
-                            }
+                            Halt::Stop => unwind(model, place, &body.steps[number..], variables),
                         }
                         return Err(halt);
                     }
@@ -157,7 +152,7 @@ pub(super) fn run(
                 place.steps.pop();
                 done.inspect_err(|halt| {
                     if let Halt::Stop = halt {
-                        unwind(&body.steps[number..], variables);
+                        unwind(model, place, &body.steps[number..], variables);
                     }
                 })?;
             }
@@ -166,8 +161,11 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A recomputation is stopped by an exception: the variables of the functions that it leaves go as they would have gone later.
-fn unwind(rest: &[Step], variables: &mut Variables) {
+/// A recomputation is stopped by an exception: it leaves autocast, whose cache goes, and then one function after the other, whose variables go
+/// as they would have gone later.
+fn unwind(model: &Model, place: &Place, rest: &[Step], variables: &mut Variables) {
+    let cache = &model.plan.programs[place.program].autocast_cache;
+    cache.iter().for_each(|&cast| variables.drop_if_there(cast));
     for step in rest {
         if let Step::Drop(id) = step {
             variables.drop_if_there(*id);

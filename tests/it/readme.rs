@@ -100,7 +100,7 @@ fn it_names_every_layer_loss_and_optimizer() {
     let layers = runner::model::layer::KINDS.iter().map(|kind| kind.name);
     let optimizers = runner::experiment::tables::OPTIMIZERS.iter().map(|optimizer| optimizer.name);
     let fields = runner::experiment::tables::TRAIN.iter().map(|field| field.name);
-    for name in layers.chain(optimizers).chain(fields) {
+    for name in layers.chain(optimizers).chain(fields).chain(runner::model::Loss::NAMES.iter().copied()) {
         assert!(text.contains(&format!("`{name}`")) || text.contains(&format!("{name} = ")), "{name}");
     }
 }

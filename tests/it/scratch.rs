@@ -67,7 +67,7 @@ fn recurrent_scratch_has_no_bound() {
     assert_eq!(Rules.bytes(gpu, &Request::Recurrent(request)), i64::MAX.unsigned_abs());
 }
 
-/// `convolution.csv`: recordings that the trees were not grown from, a quarter of all.
+/// `convolution.csv`: recordings that the trees were not grown from, though they have seen the same layers with other batches and types.
 #[test]
 fn convolutions_take_cudnns_scratch() {
     let gpu = Gpu::named("h200").unwrap();

@@ -14,6 +14,17 @@ fn a_link_stays_a_link_and_what_it_points_to_is_replaced() {
     assert_eq!(s.list("elsewhere"), ["target.csv"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_what_is_not_there_yet_stays_a_link() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL).write("elsewhere/b", "").write("results/b", "");
+    std::os::unix::fs::symlink("../elsewhere/new.csv", s.path("results/a.csv")).unwrap();
+    s.run(&["a.toml", "--device", "virtual"]).exits(0);
+    assert!(std::fs::symlink_metadata(s.path("results/a.csv")).unwrap().is_symlink());
+    assert!(s.read("elsewhere/new.csv").contains("measured_allocated"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_stream_is_written_to_and_not_replaced() {

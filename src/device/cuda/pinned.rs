@@ -30,7 +30,7 @@ pub(super) struct Memory {
 // SAFETY: an address that is valid in every thread; what is written and read there goes through `&mut Memory`, or through parts of it that
 // do not overlap.
 unsafe impl Send for Memory {}
-// SAFETY: as above; what `&Memory` gives is the address and the size.
+// SAFETY: as above; `&Memory` writes nothing, and whoever begins a copy from a part through it has that part to itself.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -178,8 +178,10 @@ fn a_worker_that_naps_is_woken_when_somebody_waits_for_it() {
 fn batches_are_ready_before_they_are_asked_for_though_nobody_wakes_a_worker() {
     let (mut pipeline, reads) = pipeline(&feed(1, 4), |_| Ok(()));
     pipeline.next_batch(memory).unwrap();
+    let started = Instant::now();
     for batch in 2..=10 {
         while reads.load(Ordering::Relaxed) < (batch + 3) * 8 {
+            assert!(started.elapsed() < Duration::from_secs(20), "batch {batch} was asked for ahead, and nobody makes it");
             std::thread::yield_now();
         }
         pipeline.next_batch(memory).unwrap();
