@@ -8,9 +8,9 @@
 //!
 //! The trees were grown from what cuDNN 9.19 answers on an H200: workspaces and engine settings of the first plan that it can build, for 320,000
 //! convolutions in each direction (shapes of the usual networks and of random ones, batches of 1 to 512, f32, f16, bf16; half of them 1×1),
-//! and from the engines that its heuristics name for 170,000 more windows. Each answer was labelled with the formula that gives its size; a
-//! decision tree (Gini impurity, best first) was grown for each direction, products apart, to 2,000 to 4,500 leaves, networks' own shapes
-//! weighing twelve times the others; thresholds were shortened to the fewest digits that part the same shapes.
+//! and from the engines that its heuristics name for 180,000 more windows, small ones among them. Each answer was labelled with the formula that
+//! gives its size; a decision tree (Gini impurity, best first) was grown for each direction, products apart, to 2,000 to 5,000 leaves, shapes
+//! of networks weighing twelve times the others; thresholds were shortened to the fewest digits that part the same shapes.
 //!
 //! Accuracy on 994 of PyTorch's recordings on an H200 (f32, f16, bf16) that the trees have not seen, though they have seen the same layers with
 //! other batches and types: of 100 workspaces 95 are right to the byte, of 100 convolutions 87 in all three directions. What is missed: sums
