@@ -89,6 +89,7 @@ fn recorded(path: &Path) -> Sizes {
 
 /// Where two lists part, within the length of the first: what follows is the end of the process.
 fn parting(want: &[i64], got: &[i64]) -> Option<String> {
+    assert!(!want.is_empty(), "a recording has events");
     let at = (0..want.len()).find(|&i| got.get(i) != Some(&want[i]))?;
     let around = |sizes: &[i64]| format!("{:?}", &sizes[at.saturating_sub(3).min(sizes.len())..(at + 6).min(sizes.len())]);
     Some(format!("at event {at} of {}: {} became {}", want.len(), around(want), around(got)))

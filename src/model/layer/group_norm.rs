@@ -36,7 +36,7 @@ impl Layer for GroupNorm {
         if input.batch == Some(1) && input.sample[0] == self.num_groups && positions() == 1 {
             cx.mistake_with_hint(
                 format!("group_norm needs more than one value a group, but a batch of 1 of {} has one", input.describe()),
-                "PyTorch refuses it: `Expected more than 1 value per channel when training`, though it says so always",
+                "PyTorch refuses it, in evaluation too: `Expected more than 1 value per channel when training`; use fewer groups or a larger `batch_size`",
             );
         }
         Some(input.clone())
