@@ -108,9 +108,15 @@ fn shortened(case: &Case, axis: &str) -> Vec<String> {
         return short;
     }
     let settings = &plan.settings;
-    // Where lengths vary, each step is another.
-    if settings.steps > FEW_STEPS && plan.schedule.len() == 1 {
+    if settings.steps > FEW_STEPS {
         short.push(format!("{}={FEW_STEPS}", STEPS[0]));
+        if plan.programs.len() > 1 {
+            // Where lengths vary, each step is another, and the longest as a rule the one that needs most.
+            let lengths = plan.programs.iter().map(|program| program.values[program.input.0 as usize].shape.dims()[1]);
+            let longest = lengths.max().expect("there is more than one program");
+            let as_often = usize::try_from(FEW_STEPS).expect("they are few");
+            short.push(format!("train.lengths={:?}", vec![longest; as_often]));
+        }
     }
     if settings.accumulation_steps > FEW_STEPS {
         short.push(format!("{}={FEW_STEPS}", STEPS[1]));
