@@ -38,6 +38,8 @@ struct Shared<M> {
     feed: Feed,
     /// Nobody wants anything any more.
     over: AtomicBool,
+    /// Where the pieces of a batch begin and end, in samples.
+    ends: Vec<u64>,
     desk: Mutex<Desk<M>>,
     /// Workers nap on it.
     todo: Condvar,
@@ -126,9 +128,9 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
         let position = first.saturating_mul(feed.batch);
         let order = Order::new(source.samples(), settings.shuffle, settings.repeat, settings.seed, position);
         let workers = settings.workers.max(1);
-        let pieces = pieces(feed.batch, workers);
+        let ends = pieces(feed.batch, workers);
         let sizes = |slot: &Slot| {
-            let sizes = pieces.windows(2).map(|ends| slot.bytes() * usize::try_from(ends[1] - ends[0]).expect("a batch is addressed"));
+            let sizes = ends.windows(2).map(|ends| slot.bytes() * usize::try_from(ends[1] - ends[0]).expect("a batch is addressed"));
             sizes.collect::<Vec<_>>()
         };
         let sizes = [Some(&feed.input), feed.target.as_ref()].into_iter().flatten().map(sizes).collect();
@@ -138,6 +140,7 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
             source,
             feed: feed.clone(),
             over: AtomicBool::new(false),
+            ends,
             desk: Mutex::new(Desk { order, position, todo, asked, first, workers: 0, napping: 0 }),
             todo: Condvar::new(),
             done: Condvar::new(),
@@ -216,12 +219,11 @@ impl<M> Shared<M> {
         let mut parts = memory.into_iter();
         let inputs = parts.next().expect("there is memory for the input");
         let mut targets = parts.next().into_iter().flatten();
-        let ends = pieces(self.feed.batch, self.feed.settings.workers.max(1));
         let mut desk = self.desk();
-        for ((piece, input), ends) in inputs.into_iter().enumerate().zip(ends.windows(2)) {
+        for ((piece, input), ends) in inputs.into_iter().enumerate().zip(self.ends.windows(2)) {
             desk.todo.push_back(Job { batch, piece, samples: ends[1] - ends[0], input, target: targets.next() });
         }
-        let pieces = ends.len() - 1;
+        let pieces = self.ends.len() - 1;
         desk.asked.push_back(Asked { pieces: (0..pieces).map(|_| None).collect(), untaken: pieces, missing: pieces });
     }
 
@@ -264,8 +266,7 @@ impl<M> Shared<M> {
             if self.over.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(job) = desk.todo.pop_front() {
-                desk.taken(&job, samples);
+            if let Some(job) = desk.take(samples) {
                 return Some(job);
             }
             desk.napping += 1;
@@ -293,15 +294,19 @@ impl<M> Desk<M> {
         &mut self.asked[at]
     }
 
-    /// A worker takes this piece. Pieces are taken in order, and samples drawn as they are.
-    fn taken(&mut self, job: &Job<M>, samples: &mut Vec<(u64, u64)>) {
+    /// Takes the next piece, with its samples: pieces are taken in order, and samples drawn as they are. The piece stays until they are drawn, so
+    /// that it is not lost with whoever draws them.
+    fn take(&mut self, samples: &mut Vec<(u64, u64)>) -> Option<Job<M>> {
+        let count = self.todo.front()?.samples;
         samples.clear();
-        for _ in 0..job.samples {
+        for _ in 0..count {
             let number = self.order.next().expect("there are as many samples as were counted");
             samples.push((self.position, number));
             self.position += 1;
         }
+        let job = self.todo.pop_front()?;
         self.asked(job.batch).untaken -= 1;
+        Some(job)
     }
 }
 
