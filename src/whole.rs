@@ -9,15 +9,60 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
+/// A file or folder that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder is there neither before nor after trying to make it.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file could not be written, or not be put in its place.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl WriteError {
+    /// Whether another path would do: this one leads nowhere, is a folder, or is not to be written. Else the disk, or whoever reads a stream,
+    /// took no more.
+    #[must_use]
+    pub fn is_of_the_path(&self) -> bool {
+        use io::ErrorKind as Kind;
+        let (Self::Folder { source, .. } | Self::File { source, .. }) = self;
+        matches!(
+            source.kind(),
+            Kind::NotFound
+                | Kind::PermissionDenied
+                | Kind::ReadOnlyFilesystem
+                | Kind::AlreadyExists
+                | Kind::IsADirectory
+                | Kind::NotADirectory
+                | Kind::InvalidFilename
+                | Kind::InvalidInput
+        )
+    }
+}
+
 /// A temporary file where `path` will be, gone again unless [`put`] there.
 ///
 /// # Errors
-/// The folder is not there or takes no files.
+/// The folder is not there or takes no files, or `path` is a folder itself.
 pub fn begin(path: &Path) -> io::Result<NamedTempFile> {
     if is_stream(path) {
         return temporary(&std::env::temp_dir());
     }
     let place = followed(path);
+    if place.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
     // A name that the file system refuses is refused here, not after the work.
     if let Err(error) = fs::symlink_metadata(&place)
         && error.kind() != io::ErrorKind::NotFound

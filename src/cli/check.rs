@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let (mut before, mut after) = (source::Files::new(), source::Files::new());
     for name in files.iter().filter_map(|f| stem(f)) {
         let read = |path: PathBuf| -> Result<File, Failure> {
-            let bytes = std::fs::read(&path).map_err(|e| failed(&format!("{}: {e}", path.display())))?;
+            let bytes = std::fs::read(&path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
             Ok(File { shown: source::printable(&path.display().to_string()), bytes })
         };
         after.insert(source::printable(name), read(Outputs::of(folder.path(), name).results)?);
@@ -99,10 +99,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Failed);
     }
-    prepare_folder(&args.results).map_err(Failure::usage)?;
+    prepare_folder(&args.results)?;
     for name in stale {
         let path = Outputs::of(&args.results, name).results;
-        write_whole(&path, &after[name].bytes).map_err(|e| failed(&e))?;
+        write_whole(&path, &after[name].bytes)?;
         if !args.json {
             console::print(&format!("-> {}\n", path.display()))?;
         }

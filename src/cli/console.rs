@@ -1,5 +1,8 @@
-//! Printing that survives a reader who leaves early: `runner … | head` still writes its files.
+//! Printing that survives a reader who leaves early: `runner … | head` still writes its files, and a stderr that takes nothing stops nobody.
+//!
+//! Invariant: nothing else of this program writes to stdout or stderr but the progress bar.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +26,13 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 /// Tells on stderr what is worth knowing beside a report, unless nobody wants to hear.
 pub(super) fn note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
-        anstream::eprintln!("note: {text}");
+        tell(format_args!("note: {text}"));
     }
+}
+
+/// Tells on stderr what everybody has to hear, as lines of their own. Where stderr takes nothing there is nobody to be told so.
+pub(super) fn tell(text: impl Display) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Prints what was asked for in itself: a script, a page, a schema.

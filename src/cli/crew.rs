@@ -22,7 +22,7 @@ use super::args::{DeviceName, Files};
 use super::device::{Facts, Place};
 use super::exit::{Exit, Failure};
 use super::names::Names;
-use super::{dump, fit, load, out_of_memory, record};
+use super::{console, dump, fit, load, out_of_memory, record};
 
 /// A case to run.
 pub(super) struct Job {
@@ -227,7 +227,7 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
     let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title, quiet, saver };
     let mut predicted = Vec::new();
     let mut out_of_memory = None;
-    let ended = catch_unwind(AssertUnwindSafe(|| {
+    let ended = catch_unwind(AssertUnwindSafe(|| -> Result<_, Failure> {
         predicted = predict(&case.work, place.rules(), case.allocator.clone());
         heard.rows.reserve(predicted.len());
         let outfit = Outfit { feed: case.feed.as_ref(), log: case.log, save: case.save, timed, resume: going_on.as_deref() };
@@ -287,7 +287,7 @@ impl Observer for Heard<'_> {
     fn log(&mut self, step: u64, loss: Option<f64>) {
         if !self.quiet {
             let loss = loss.map_or_else(|| "not computed".to_owned(), shortest);
-            self.progress.suspend(|| anstream::eprintln!("step {step}: loss {loss}"));
+            self.progress.suspend(|| console::tell(format_args!("step {step}: loss {loss}")));
         }
     }
 

@@ -108,7 +108,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            anstream::eprintln!("{}", failure.message.trim_end());
+            console::tell(failure.message.trim_end());
             failure.exit.into()
         }
     }

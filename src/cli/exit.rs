@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::whole::WriteError;
+
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Exit {
@@ -39,5 +41,12 @@ impl Failure {
 
     pub(super) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message)
+    }
+}
+
+/// A path that takes no file is a wrong argument. Where the path is good and the disk is full, the work failed.
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        Self::new(if error.is_of_the_path() { Exit::Usage } else { Exit::Failed }, error)
     }
 }

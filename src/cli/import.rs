@@ -36,11 +36,11 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let choices = Choices { length: args.length, batch_size: args.batch_size };
     let imported = import(&text, choices).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
     for missing in &imported.missing {
-        anstream::eprintln!("not expressed: {missing}");
+        console::tell(format_args!("not expressed: {missing}"));
     }
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            files::write_whole(path, imported.text.as_bytes()).map_err(Failure::usage)?;
+            files::write_whole(path, imported.text.as_bytes())?;
             console::print(&format!("{}\n", path.display()))?;
         }
         None => console::print_always(&imported.text)?,

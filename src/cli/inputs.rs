@@ -34,6 +34,11 @@ impl Outputs {
         }
     }
 
+    /// Those that a run writes whatever happens.
+    pub(super) fn written(&self) -> impl Iterator<Item = &Path> {
+        [&self.results, &self.training, &self.run].into_iter().map(PathBuf::as_path)
+    }
+
     /// The save of case number `number`, from 1, of `cases`.
     pub(super) fn save(&self, number: usize, cases: usize) -> PathBuf {
         if cases == 1 { self.results.with_extension("safetensors") } else { self.results.with_extension(format!("{number}.safetensors")) }

@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         parts.push(Part { path: path.display().to_string(), stem: stem(path), bytes });
     }
     let merged = merge(&parts).map_err(Failure::usage)?;
-    write_whole(&args.out, &merged.bytes).map_err(Failure::usage)?;
+    write_whole(&args.out, &merged.bytes)?;
     let (cases, rows, shards) = (count(merged.cases, "case"), count(merged.rows, "row"), count(parts.len(), "shard"));
     console::print(&format!("{}: {cases}, {rows} from {shards}\n", args.out.display()))?;
     Ok(Exit::Done)

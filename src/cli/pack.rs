@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::data::{self, Step};
+use crate::data::{self, PackError, Step};
 use crate::experiment;
 use crate::gpu::Gpu;
 
@@ -46,7 +46,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         let message = format!("{file}: `{}` differs each time and cannot be done once for all; leave it for the run", step.name());
         return Err(Failure::usage(message));
     }
-    let samples = data::pack(feed, &args.out).map_err(|e| Failure::new(Exit::Failed, e))?;
+    let samples = data::pack(feed, &args.out).map_err(|e| match e {
+        PackError::Data(error) => Failure::usage(error),
+        PackError::Write(error) => error.into(),
+    })?;
     let steps = feed.settings.prepare.iter().map(Step::name).collect::<Vec<_>>().join(", ");
     let prepared = if steps.is_empty() { String::new() } else { format!(", prepared by {steps}") };
     console::print(&format!("{samples} samples of {file}{prepared} -> {}\n", args.out.display()))?;

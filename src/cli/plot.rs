@@ -176,7 +176,7 @@ fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
     if same_file(&output, &args.results) {
         return Err(Failure::usage(format!("{} would be written over the results", output.display())));
     }
-    write_whole(&output, text.as_bytes()).map_err(Failure::usage)?;
+    write_whole(&output, text.as_bytes())?;
     console::print(&format!("{}\n", output.display()))?;
     Ok(Exit::Done)
 }

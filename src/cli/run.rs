@@ -96,16 +96,16 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     if args.resume {
         shares.iter_mut().for_each(|share| share.take_over(&setting, cx));
         let done: usize = shares.iter().map(Share::done).sum();
-        if !quiet {
-            anstream::eprintln!("note: {} of {} done before", thousands(done as u128), count(cases, "case"));
-        }
+        console::note(&format!("{} of {} done before", thousands(done as u128), count(cases, "case")));
     }
     if facts.device == "host" {
         refuse_what_does_not_fit(&shares, cx, crew.size())?;
     }
-    files::prepare_folder(&args.out).map_err(Failure::usage)?;
+    files::prepare_folder(&args.out)?;
+    let outputs = shares.iter().flat_map(|share| share.outputs.written());
+    outputs.chain(args.snapshot.as_deref()).try_for_each(files::try_place)?;
     for share in &mut shares {
-        share.begin_journal(&setting).map_err(|e| Failure::new(Exit::Failed, e))?;
+        share.begin_journal(&setting)?;
     }
     let micro_steps = shares.iter().flat_map(|s| &s.slots).map(waiting_micro_steps).fold(0, u64::saturating_add);
     let progress = Progress::new(cases, micro_steps, !quiet);
@@ -282,16 +282,16 @@ impl Run<'_> {
 
     fn take(&mut self, share: usize, slot: usize, outcome: Outcome) -> Result<(), Failure> {
         if let (Some(path), Some(snapshot)) = (self.snapshot, &outcome.snapshot) {
-            files::write_whole(path, snapshot).map_err(Failure::usage)?;
+            files::write_whole(path, snapshot)?;
         }
         if let Some(why) = &outcome.out_of_memory {
-            self.progress.suspend(|| anstream::eprint!("{why}"));
+            self.progress.suspend(|| console::tell(why.trim_end()));
         }
         if let Some(reason) = &outcome.failure {
             let title = self.shares[share].title(slot);
-            self.progress.suspend(|| anstream::eprintln!("{title}: {reason}"));
+            self.progress.suspend(|| console::tell(format_args!("{title}: {reason}")));
         }
-        self.shares[share].take(slot, outcome).map_err(|e| Failure::new(Exit::Failed, e))?;
+        self.shares[share].take(slot, outcome)?;
         self.show_progress();
         self.finish_if_done(share)
     }
@@ -308,7 +308,7 @@ impl Run<'_> {
         if !self.shares[share].is_done() {
             return Ok(());
         }
-        let (text, fine) = self.shares[share].finish(&self.context).map_err(|e| Failure::new(Exit::Failed, e))?;
+        let (text, fine) = self.shares[share].finish(&self.context)?;
         if !fine {
             self.exit = Exit::Failed;
         }
@@ -326,7 +326,7 @@ impl Run<'_> {
     fn keep_what_is_done(&self) -> Result<String, Failure> {
         let mut text = String::new();
         for share in self.shares.iter().filter(|s| !s.is_done() && s.done() > 0) {
-            share.write_partial().map_err(|e| Failure::new(Exit::Failed, e))?;
+            share.write_partial()?;
             let (done, all) = (thousands(share.done() as u128), count(share.slots.len(), "case"));
             let _ = write!(text, "\n{}: {done} of {all} done, in {}", share.name, share.outputs.partial.display());
         }

@@ -10,11 +10,12 @@ use crate::experiment::{Case, Experiment};
 use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Predicted};
-use crate::report::files::{WriteError, write_whole};
+use crate::report::files::write_whole;
 use crate::report::journal::{self, Finished, Journal, Setting, read_journal, read_results};
 use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
 use crate::report::{CaseReport, Labels, Table, join, pace, results, training};
+use crate::whole::WriteError;
 
 use super::crew::Outcome;
 use super::device::Facts;

@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             let stats = match (recorder.reached_end(), recorder.failure()) {
                 (Some(end), _) => end.stats,
                 (None, Some(failure)) => {
-                    anstream::eprintln!("{name}: {}", failure.error);
+                    console::tell(format_args!("{name}: {}", failure.error));
                     exit = Exit::Failed;
                     failure.stats
                 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::whole::WriteError;
+
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -33,6 +35,16 @@ impl DataError {
     pub(super) fn of_file(file: &Path, what: impl fmt::Display) -> Self {
         Self::new(file, Place::File, what.to_string())
     }
+}
+
+/// Prepared samples could not be put into a file.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum PackError {
+    /// They cannot be had.
+    Data(#[from] DataError),
+    /// The file takes none.
+    Write(#[from] WriteError),
 }
 
 impl fmt::Display for DataError {

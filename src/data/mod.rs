@@ -18,7 +18,7 @@ mod settings;
 mod source;
 
 pub use batch::{Batch, Slot};
-pub use error::{DataError, Place};
+pub use error::{DataError, PackError, Place};
 pub use pack::pack;
 pub use pipeline::Pipeline;
 pub use prepare::Step;

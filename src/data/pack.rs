@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
-use super::error::DataError;
+use super::error::{DataError, PackError};
 use super::random::Random;
 use super::sample::{Array, Sample};
 use super::settings::Feed;
 use super::source::{Feature, Source, Writer, open};
 use crate::meta::DType;
-use crate::whole;
+use crate::whole::{self, WriteError};
 
 /// Writes every sample of the source, prepared, in the order of the file; says how many there were. What the feed's slots take is what is
 /// written: whole numbers for tokens and classes, else f32, or f64 where the model computes in it.
@@ -19,9 +19,9 @@ use crate::whole;
 ///
 /// # Panics
 /// The feed has random steps: they cannot be done once for all.
-pub fn pack(feed: &Feed, to: &Path) -> Result<u64, DataError> {
+pub fn pack(feed: &Feed, to: &Path) -> Result<u64, PackError> {
     assert!(!feed.settings.prepare.iter().any(super::Step::is_random), "random steps are not done once for all");
-    let refuse = |e: io::Error| DataError::of_file(to, format!("cannot be written: {e}"));
+    let refuse = |source: io::Error| WriteError::File { path: to.to_path_buf(), source };
     let source = open(&feed.settings.files)?;
     let mut writer = Writer::new(whole::begin(to).map_err(refuse)?);
     for number in 0..source.samples() {

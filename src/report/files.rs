@@ -1,30 +1,9 @@
 //! Results on the disk: folders tried before a run begins, and texts that appear whole or not at all.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::whole;
-
-/// A file or folder that could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The folder is there neither before nor after trying to make it.
-    #[error("cannot make the folder {}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file could not be written, or not be put in its place.
-    #[error("cannot write {}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
+use crate::whole::{self, WriteError};
 
 /// Makes `folder` where it is absent and tries whether a file can be made in it, so that a run does not train for an hour
 /// before it finds out.
@@ -34,6 +13,14 @@ pub enum WriteError {
 pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
     std::fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_path_buf(), source })?;
     whole::temporary(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
+}
+
+/// Tries whether a file can be made at `path`, and leaves everything as it was.
+///
+/// # Errors
+/// [`WriteError`] where [`write_whole`] would find the path wrong.
+pub fn try_place(path: &Path) -> Result<(), WriteError> {
+    whole::begin(path).map(drop).map_err(|source| WriteError::File { path: path.to_path_buf(), source })
 }
 
 /// Writes `text` to `path` whole or not at all.

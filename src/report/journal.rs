@@ -13,9 +13,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::case::{CaseReport, Labels, join};
-use super::files::{WriteError, write_whole};
+use super::files::write_whole;
 use super::{read, results, run_file, training};
 use crate::record::{DeviceMemory, Measured, MicroStep, Status};
+use crate::whole::WriteError;
 
 /// What a run ran with, all of which must be the same for its cases to count again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

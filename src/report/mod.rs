@@ -24,5 +24,4 @@ pub mod training;
 pub mod words;
 
 pub use case::{CaseReport, Joined, Labels, TrainingLabels, join};
-pub use files::WriteError;
 pub use table::Table;

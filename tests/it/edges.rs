@@ -38,6 +38,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "meta",
+            "whole",
             "record",
             "alloc",
             "gpu",

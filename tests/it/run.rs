@@ -259,7 +259,7 @@ fn a_full_disk_leaves_no_half_file() {
 fn a_results_file_that_is_a_folder() {
     let s = Sandbox::new();
     s.write("small.toml", SMALL).write("results/small.csv/x", "");
-    s.run(&["small.toml", "--device", "virtual"]).exits(1).complains(&["cannot write", "small.csv"]);
+    s.run(&["small.toml", "--device", "virtual"]).exits(2).complains(&["cannot write", "small.csv"]);
     assert_eq!(s.list("results"), ["small.csv"]);
 }
 

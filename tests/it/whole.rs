@@ -1,6 +1,7 @@
 //! Where outputs go that are no ordinary file: links, streams, names that are too long.
 
-use crate::support::{SMALL, Sandbox};
+use crate::data::files::{classifier, write_samples};
+use crate::support::{SMALL, Sandbox, repository};
 
 #[cfg(unix)]
 #[test]
@@ -35,7 +36,49 @@ fn a_stream_is_written_to_and_not_replaced() {
     assert!(page.stdout.starts_with("<!") && page.stdout.trim_end().ends_with("</html>"), "{}", page.stdout);
     s.run(&["plot", "results/a.csv", "-o", "/dev/null"]).exits(0);
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
-    s.run(&["plot", "results/a.csv", "-o", "/dev/full"]).exits(2).complains(&["cannot write /dev/full", "No space left"]);
+}
+
+/// A full disk is nobody's wrong argument, and a path that leads nowhere is: every command that writes says so alike.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_command_answers_a_full_disk_alike_and_a_wrong_path_alike() {
+    let s = Sandbox::new();
+    let config = std::fs::read_to_string(repository().join("tests/fixtures/import/gpt2.json")).unwrap();
+    s.write("a.toml", SMALL).write("config.json", &config).write("folder/x", "");
+    s.write("npy.toml", &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }"));
+    write_samples(&s);
+    s.run(&["a.toml", "--device", "virtual", "--shard", "1/1", "--quiet"]).exits(0);
+    let shard = "results/a.shard-1-of-1.csv";
+    let commands: [&[&str]; 8] = [
+        &["plot", shard, "-o"],
+        &["export", "torch", "a.toml", "-o"],
+        &["import", "config.json", "-o"],
+        &["a.toml", "--device", "virtual", "--snapshot"],
+        &["replay", "a.toml", "--csv"],
+        &["replay", "a.toml", "--stats"],
+        &["replay", "a.toml", "--events"],
+        &["pack", "npy.toml"],
+    ];
+    let with = |command: &[&str], path: &'static str| s.run(&[command, &[path]].concat());
+    for command in commands {
+        with(command, "/dev/full").exits(1).complains(&["cannot write /dev/full", "No space left"]);
+        with(command, "no/such/folder/file").exits(2).complains(&["cannot write no/such/folder/file"]);
+        with(command, "folder").exits(2).complains(&["cannot write folder"]);
+    }
+    s.run(&["merge", "/dev/full", shard]).exits(1).complains(&["cannot write /dev/full"]);
+    s.run(&["merge", "folder", shard]).exits(2).complains(&["cannot write folder"]);
+    assert_eq!(s.list("folder"), ["x"]);
+}
+
+/// A stderr that takes nothing: notes go nowhere, and the exit code is what it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stderr_stops_nobody() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL).write("bad.toml", "[model]");
+    s.shell("timeout 60 \"$RUNNER\" a.toml --device host --gpu t4 2>/dev/full").exits(0);
+    s.shell("timeout 60 \"$RUNNER\" a.toml 2>/dev/full").exits(0);
+    s.shell("timeout 60 \"$RUNNER\" bad.toml 2>/dev/full").exits(2);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => console::print_always(&text)?,
         Some(path) => {
-            write_whole(path, text.as_bytes()).map_err(Failure::usage)?;
+            write_whole(path, text.as_bytes())?;
             console::print(&format!("{}\n", path.display()))?;
         }
     }

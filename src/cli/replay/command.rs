@@ -92,7 +92,7 @@ pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
         let total = args.gpu.total_memory;
         let outcomes: Vec<_> = settings.iter().map(|s| compare::outcome(&source, &s.text, &s.config, total)).collect();
         if let Some(path) = &args.csv {
-            write_whole(path, &compare::csv(&outcomes)).map_err(Failure::usage)?;
+            write_whole(path, &compare::csv(&outcomes))?;
         }
         if settings.len() > 1 {
             console::print(&compare::table(&outcomes))?;
@@ -135,13 +135,13 @@ fn one(args: &Args, source: &Source, config: AllocatorConfig) -> Result<Exit, Fa
         return Err(of_file(path, format_args!("another trace or other settings: {other}")));
     }
     if let Some(path) = &args.stats {
-        write_whole(path, stats.as_csv().as_bytes()).map_err(Failure::usage)?;
+        write_whole(path, stats.as_csv().as_bytes())?;
     }
     if let Some(path) = &args.events {
-        write_whole(path, events_csv(&events).as_bytes()).map_err(Failure::usage)?;
+        write_whole(path, events_csv(&events).as_bytes())?;
     }
     for (op, failure) in failures {
-        anstream::eprintln!("{}: {failure}", place(&args.source, source, op));
+        console::tell(format_args!("{}: {failure}", place(&args.source, source, op)));
     }
     console::print(&memory_summary(allocator.stats(), 0))?;
     Ok(Exit::Done)

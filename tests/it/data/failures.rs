@@ -92,7 +92,7 @@ fn a_label_out_of_range() {
     npy(&s.path("y.npy"), "|u1", &format!("{SAMPLES},"), &labels);
     s.write("a.toml", &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }"));
     s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["y.npy", "record 8", "label 9", "0 to 2"]);
-    s.run(&["pack", "a.toml", "b.tfrecord"]).exits(1).complains(&["y.npy", "record 8", "label 9"]);
+    s.run(&["pack", "a.toml", "b.tfrecord"]).exits(2).complains(&["y.npy", "record 8", "label 9"]);
     assert!(!s.path("b.tfrecord").exists());
 }
 
