@@ -322,7 +322,9 @@ fn sequences(cases: &mut Vec<Case>) {
     cases.push(Case { steps, ..mask }.only(&[DType::F32]));
     // For every size of heads that kernels are compiled for, and lengths that are no multiple of a tile.
     for (head, length) in [(16, 7), (32, 100), (64, 200), (80, 130), (128, 96), (256, 70)] {
-        for (backend, kv_heads, causal) in [(Backend::Efficient, 4, true), (Backend::Flash, 2, true), (Backend::Cudnn, 4, false)] {
+        for (backend, kv_heads, causal) in
+            [(Backend::Efficient, 4, true), (Backend::Flash, 2, true), (Backend::Cudnn, 4, false), (Backend::Cudnn, 2, true)]
+        {
             let op = ScaledDotProductAttention { backend, causal, dropout: 0.0, features: head };
             let kv = || x(&[2, kv_heads, length, head]);
             cases.push(one(&format!("attention {}", backend.name()), op, vec![x(&[2, 4, length, head]), kv(), kv()]).only(FUSED));

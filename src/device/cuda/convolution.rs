@@ -10,9 +10,9 @@ use super::bindings::cudnn::{
 
 use super::blas::Workspace;
 use super::context::Cuda;
-use super::dnn::{data_type, status, sum_type};
+use super::dnn::{data_type, sum_type};
 use super::error::CudaError;
-use super::graph::Descriptor;
+use super::graph::{Descriptor, Plan, configurations};
 use crate::meta::DType;
 use crate::scratch::{Convolution, Direction};
 
@@ -25,8 +25,7 @@ const ALIGNMENT: i64 = 16;
 /// A convolution ready to run. What the plan was made of lives as long as it does.
 #[derive(Debug)]
 pub(super) struct ConvolutionPlan {
-    plan: Descriptor,
-    workspace: u64,
+    plan: Plan,
     /// Its place in the lists.
     number: usize,
     _made_of: Vec<Descriptor>,
@@ -47,11 +46,11 @@ impl Cuda {
     /// What a convolution works in, in bytes.
     pub(super) fn convolution_workspace(&self, call: &Convolution) -> Result<u64, CudaError> {
         if let Some(plan) = self.dnn.convolutions.borrow().get(call) {
-            return Ok(plan.workspace);
+            return Ok(plan.plan.workspace);
         }
         let handle = self.dnn_handle()?;
         let plan = self.counted(|| make(handle, call, 0, u64::MAX)).map_err(|e| e.within(&call.to_string()))?;
-        let workspace = plan.workspace;
+        let workspace = plan.plan.workspace;
         self.dnn.convolutions.borrow_mut().insert(*call, plan);
         Ok(workspace)
     }
@@ -67,7 +66,7 @@ impl Cuda {
             while let Err(refused) = execute(handle, plan, tensors, workspace) {
                 // What a lost GPU answers says nothing of the plan.
                 self.synchronize()?;
-                if !cannot_run(&refused) {
+                if !refused.is_of_the_plan() {
                     return Err(refused.within(&call.to_string()));
                 }
                 // A plan that was built may still be refused when it is run. The next has the workspace that is there.
@@ -81,23 +80,9 @@ impl Cuda {
     }
 }
 
-/// Whether this answer means that a plan cannot run here, and another may. Names of cuDNN's answers begin with that of their family.
-fn cannot_run(answer: &CudaError) -> bool {
-    const FAMILIES: [&str; 2] = ["CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_EXECUTION_FAILED"];
-    matches!(answer, CudaError::Call { name, .. } if FAMILIES.iter().any(|family| name.starts_with(family)))
-}
-
 fn execute(handle: sys::cudnnHandle_t, plan: &ConvolutionPlan, tensors: ConvolutionTensors, workspace: Workspace) -> Result<(), CudaError> {
-    let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
-    let pointer = |address: u64| address as *mut c_void;
-    let pointers = [tensors.x, tensors.y, tensors.w].map(pointer);
-    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &NAMES)?;
-    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &pointers)?;
-    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[pointer(workspace.address)])?;
-    let pack = pack.finalize()?;
-    // SAFETY: handle and plan live; the tensors are live blocks of the plan's shapes, and the workspace one of at least its size, as whoever
-    // owns them promises.
-    status("cudnnBackendExecute", unsafe { sys::cudnnBackendExecute(handle, plan.plan.raw(), pack.raw()) })
+    // Live blocks of the plan's shapes, and a workspace of at least its size, as whoever owns them promises.
+    plan.plan.execute(handle, &NAMES, &[tensors.x, tensors.y, tensors.w].map(|address| address as *mut c_void), workspace.address)
 }
 
 /// The first plan of the lists, from place `first` on, that can be built and works in at most `most` bytes.
@@ -107,47 +92,31 @@ fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64)
     let mut refused = None;
     let mut place = 0..;
     for mode in [Mode::CUDNN_HEUR_MODE_INSTANT, Mode::CUDNN_HEUR_MODE_FALLBACK] {
-        let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
-        heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&graph])?;
-        heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?;
-        let heuristics = match heuristics.finalize() {
-            Ok(heuristics) => heuristics,
+        let (heuristics, configurations) = match configurations(&graph, mode) {
+            Ok(named) => named,
             Err(e) => {
                 refused = Some(e);
                 continue;
             }
         };
-        for config in heuristics.referred(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)? {
+        for config in configurations {
             let number = place.next().expect("there are fewer plans than numbers");
             if number < first || (call.dtype == DType::F32 && narrows_inputs(&config)?) {
                 continue;
             }
-            match plan(handle, &config) {
-                Ok((_, workspace)) if workspace > most => {}
-                Ok((plan, workspace)) => {
+            match Plan::of(handle, &config) {
+                Ok(plan) if plan.workspace > most => {}
+                Ok(plan) => {
                     made_of.extend([graph, heuristics, config]);
                     // What refers to another goes before it.
                     made_of.reverse();
-                    return Ok(ConvolutionPlan { plan, workspace, number, _made_of: made_of });
+                    return Ok(ConvolutionPlan { plan, number, _made_of: made_of });
                 }
                 Err(e) => refused = Some(e),
             }
         }
     }
-    Err(refused.unwrap_or_else(|| CudaError::Call {
-        call: "cudnnBackendGetAttribute".to_owned(),
-        name: "no engine".to_owned(),
-        text: "cuDNN's heuristics know nothing that computes it".to_owned(),
-    }))
-}
-
-fn plan(handle: sys::cudnnHandle_t, config: &Descriptor) -> Result<(Descriptor, u64), CudaError> {
-    let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
-    plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config])?;
-    let plan = plan.finalize()?;
-    let workspace = plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
-    Ok((plan, u64::try_from(workspace).unwrap_or(0)))
+    Err(refused.unwrap_or_else(CudaError::no_engine))
 }
 
 /// PyTorch leaves out engines that round f32 inputs to halves.

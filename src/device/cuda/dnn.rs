@@ -6,6 +6,7 @@ use std::ffi::CStr;
 
 use super::bindings::cudnn::{self as sys, cudnnDataType_t, cudnnStatus_t};
 
+use super::attention::{AttentionKey, AttentionPlan};
 use super::context::Cuda;
 use super::convolution::ConvolutionPlan;
 use super::error::CudaError;
@@ -20,6 +21,8 @@ use crate::scratch::{Buffer, Convolution, Recurrent, Request, Rules, Scratch};
 pub(super) struct Dnn {
     handle: Cell<Option<sys::cudnnHandle_t>>,
     pub(super) convolutions: RefCell<BTreeMap<Convolution, ConvolutionPlan>>,
+    /// None where cuDNN has no engine.
+    pub(super) attentions: RefCell<BTreeMap<AttentionKey, Option<AttentionPlan>>>,
     pub(super) recurrent: RefCell<BTreeMap<Recurrent, RecurrentPlan>>,
 }
 
@@ -80,6 +83,7 @@ impl Dnn {
     /// Plans go first, then the handle they were made with.
     pub(super) fn close(&self) {
         self.convolutions.borrow_mut().clear();
+        self.attentions.borrow_mut().clear();
         self.recurrent.borrow_mut().clear();
         if let Some(handle) = self.handle.take() {
             // SAFETY: made by `cudnnCreate`, used no more. An answer has nobody to go to.
@@ -100,8 +104,8 @@ impl Scratch for Cuda {
                     Buffer::Reserve => reserve,
                 })
             }
-            // Its kernels are this program's own, in the workspace that PyTorch's take.
-            Request::Attention(_) => Ok(Rules.bytes(gpu, request)),
+            // Where cuDNN has no plan, this program's own kernels work in what PyTorch's would take.
+            Request::Attention(call) => Ok(self.attention_workspace(call).unwrap_or_else(|| Rules.bytes(gpu, request))),
         });
         answer.unwrap_or(0)
     }

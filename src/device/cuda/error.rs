@@ -58,6 +58,21 @@ impl CudaError {
         }
         self
     }
+
+    /// What is said where cuDNN's heuristics name nothing.
+    pub(super) fn no_engine() -> Self {
+        Self::Call {
+            call: "cudnnBackendGetAttribute".to_owned(),
+            name: "no engine".to_owned(),
+            text: "cuDNN's heuristics know nothing that computes it".to_owned(),
+        }
+    }
+
+    /// Whether cuDNN's answer means that a plan cannot run here, and another may. Names of its answers begin with that of their family.
+    pub(super) fn is_of_the_plan(&self) -> bool {
+        const FAMILIES: [&str; 2] = ["CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_EXECUTION_FAILED"];
+        matches!(self, Self::Call { name, .. } if FAMILIES.iter().any(|family| name.starts_with(family)))
+    }
 }
 
 /// A library that could not be loaded.

@@ -1,4 +1,5 @@
 //! Descriptors of cuDNN's graph interface (`cudnnBackend…`): made, given attributes one by one, finalized, and from then on read only.
+//! From a finished graph, what the heuristics know to compute it with, and plans made of that.
 //!
 //! Invariant: a descriptor is destroyed after those that refer to it; whoever keeps one keeps what it was made of.
 
@@ -6,7 +7,7 @@ use std::ffi::c_void;
 
 use super::bindings::cudnn::{
     self as sys, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t,
-    cudnnBackendDescriptorType_t,
+    cudnnBackendDescriptorType_t, cudnnBackendHeurMode_t,
 };
 
 use super::dnn::status;
@@ -26,7 +27,7 @@ impl Descriptor {
     }
 
     /// The library's pointer, for as long as this lives.
-    pub(super) const fn raw(&self) -> cudnnBackendDescriptor_t {
+    const fn raw(&self) -> cudnnBackendDescriptor_t {
         self.0
     }
 
@@ -106,5 +107,54 @@ impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: made by `cudnnBackendCreateDescriptor`, used no more. An answer has nobody to go to.
         let _ = unsafe { sys::cudnnBackendDestroyDescriptor(self.0) };
+    }
+}
+
+/// What the heuristics of a mode name for a graph, best first, after the descriptor that all of it refers to.
+pub(super) fn configurations(graph: &Descriptor, mode: cudnnBackendHeurMode_t) -> Result<(Descriptor, Vec<Descriptor>), CudaError> {
+    let heuristics = Descriptor::new(cudnnBackendDescriptorType_t::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
+    heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph])?;
+    heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?;
+    let heuristics = heuristics.finalize()?;
+    let kind = cudnnBackendDescriptorType_t::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+    let configurations = heuristics.referred(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, kind)?;
+    Ok((heuristics, configurations))
+}
+
+/// A graph that can be run. It refers to the configuration that it was made of.
+#[derive(Debug)]
+pub(super) struct Plan {
+    plan: Descriptor,
+    /// What it works in, in bytes.
+    pub(super) workspace: u64,
+}
+
+impl Plan {
+    /// Builds it.
+    pub(super) fn of(handle: sys::cudnnHandle_t, configuration: &Descriptor) -> Result<Self, CudaError> {
+        let plan = Descriptor::new(cudnnBackendDescriptorType_t::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
+        plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration])?;
+        let plan = plan.finalize()?;
+        let workspace = plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
+        Ok(Self { plan, workspace: u64::try_from(workspace).unwrap_or(0) })
+    }
+
+    /// Runs it on the tensors of those names, at `pointers`: live blocks of the plan's shapes, or numbers on the host. At `workspace` there
+    /// is as much room as the plan asks for.
+    pub(super) fn execute(
+        &self,
+        handle: sys::cudnnHandle_t,
+        names: &[i64],
+        pointers: &[*mut c_void],
+        workspace: u64,
+    ) -> Result<(), CudaError> {
+        let pack = Descriptor::new(cudnnBackendDescriptorType_t::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, names)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, pointers)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[workspace as *mut c_void])?;
+        let pack = pack.finalize()?;
+        // SAFETY: handle and plan live; tensors and workspace are as the caller promises.
+        status("cudnnBackendExecute", unsafe { sys::cudnnBackendExecute(handle, self.plan.raw(), pack.raw()) })
     }
 }

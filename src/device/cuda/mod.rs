@@ -2,10 +2,11 @@
 //! block with the reason why it is sound.
 //!
 //! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `event`, `pinned`, `stream`, `staging`, `segments`, `cache`, `module`, `view`, `launch`, `lists`,
-//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `recurrent`.
+//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `operations`, `attention`, `recurrent`.
 #![allow(unsafe_code)]
 
 mod algorithms;
+mod attention;
 mod bindings;
 mod blas;
 mod cache;
@@ -22,6 +23,7 @@ mod lists;
 mod matmul;
 mod module;
 mod nvml;
+mod operations;
 mod pinned;
 mod recurrent;
 mod segments;
@@ -29,6 +31,7 @@ mod staging;
 mod stream;
 mod view;
 
+pub use attention::AttentionTensors;
 pub use blas::{Batch, Matrix, Pass, Product, Workspace};
 pub use context::{Cuda, Start, Usage};
 pub use convolution::ConvolutionTensors;

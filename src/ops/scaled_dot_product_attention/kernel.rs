@@ -1,12 +1,14 @@
 //! `scaled_dot_product_attention` keeps its inputs, its output and the logarithm of each row's sum; scores are computed again in backward.
-//! What is allocated is what PyTorch's implementation allocates, and where those have room the kernels work in it.
+//! What is allocated is what PyTorch's implementation allocates, and where those have room the kernels work in it. What PyTorch leaves to
+//! cuDNN is left to it here as well, where it can.
 
 use super::backend::Backend;
 use super::kernel_cuda::{Launch, Rows};
 use super::kernel_host;
 use super::rule::ScaledDotProductAttention;
+use crate::device::cuda::AttentionTensors;
 use crate::device::host::Philox;
-use crate::exec::{Exec, Result, Stream};
+use crate::exec::{CallWorkspace, Exec, Result, Stream};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::scratch::{Attention, Request};
@@ -47,11 +49,11 @@ impl ScaledDotProductAttention {
         TensorMeta::contiguous(shape, like.dtype).transposed(1, 2)
     }
 
-    /// Of a call of cuDNN.
-    fn cudnn_workspace(&self, exec: &Exec, dtype: DType, s: &Sizes, backward: bool) -> Result<Storage> {
+    /// What cuDNN is asked.
+    fn call(&self, dtype: DType, s: &Sizes, backward: bool) -> Attention {
         let Sizes { batch, heads, kv_heads, length, head } = *s;
         let (causal, dropout) = (self.causal, self.drops());
-        exec.scratch(exec.asked(&Request::Attention(Attention { backward, dtype, batch, heads, kv_heads, length, head, causal, dropout })))
+        Attention { backward, dtype, batch, heads, kv_heads, length, head, causal, dropout }
     }
 
     /// The logarithms of sums, a row of them for each head.
@@ -62,6 +64,33 @@ impl ScaledDotProductAttention {
 
     fn bytes(exec: &Exec, n: u64) -> Result<Tensor> {
         exec.empty(TensorMeta::contiguous(Shape::new([n]).expect("a few bytes"), DType::U8))
+    }
+}
+
+/// A call that cuDNN computes if it has a plan for it.
+struct Fused<'a> {
+    call: &'a Attention,
+    at: &'a AttentionTensors<'a>,
+    planned: bool,
+}
+
+impl<'a> Fused<'a> {
+    /// Asks for a plan, so that what is asked next, the workspace, is the plan's.
+    fn plans(exec: &Exec, call: &'a Attention, at: &'a AttentionTensors<'a>) -> Self {
+        let mut planned = false;
+        exec.on_cuda(|gpu| planned = gpu.plans_attention(call, at));
+        Self { call, at, planned }
+    }
+
+    /// By the plan, or by the kernels here.
+    fn run(&self, exec: &Exec, workspace: &CallWorkspace, own: impl FnOnce()) {
+        let mut done = false;
+        if self.planned {
+            exec.on_cuda(|gpu| done = gpu.attend(self.call, self.at, workspace.on_cuda()));
+        }
+        if !done {
+            own();
+        }
     }
 }
 
@@ -128,8 +157,16 @@ impl OpKernel for ScaledDotProductAttention {
                 let (seed, offset) = (Self::bytes(exec, 8)?, Self::bytes(exec, 8)?);
                 let out = exec.empty(self.layout(q.meta()))?;
                 let log_sums = if needed { Some(Self::log_sums(exec, q.dtype(), &s, s.length)?) } else { None };
-                let _workspace = self.cudnn_workspace(exec, q.dtype(), &s, false)?;
-                run(&out, log_sums.as_ref());
+                let call = self.call(q.dtype(), &s, false);
+                let at = AttentionTensors {
+                    tensors: [inputs[0], inputs[1], inputs[2], &out].map(Tensor::operand),
+                    log_sums: log_sums.as_ref().map_or(0, |t| t.operand().address),
+                    gradients: None,
+                    scale: self.scale(),
+                };
+                let plans = Fused::plans(exec, &call, &at);
+                let workspace = exec.call_workspace(&Request::Attention(call))?;
+                plans.run(exec, &workspace, || run(&out, log_sums.as_ref()));
                 let saved: Vec<Tensor> = log_sums.into_iter().chain([out.clone(), seed, offset]).collect();
                 (out, saved)
             }
@@ -187,8 +224,18 @@ impl OpKernel for ScaledDotProductAttention {
         // A figure a row, in f32, is all that the kernels here need; its place is whatever PyTorch has for that.
         match self.backend {
             Backend::Cudnn => {
-                let workspace = self.cudnn_workspace(exec, dtype, &s, true)?;
-                self.differentiate(exec, at, [grad, out, log_sums], &gradients, workspace.address());
+                let call = self.call(dtype, &s, true);
+                let of = AttentionTensors {
+                    tensors: [at.saved(1), at.saved(0), at.saved(2), out].map(Tensor::operand),
+                    log_sums: log_sums.operand().address,
+                    gradients: Some([grad, &gradients[0], &gradients[1], &gradients[2]].map(Tensor::operand)),
+                    scale: self.scale(),
+                };
+                let plans = Fused::plans(exec, &call, &of);
+                let workspace = exec.call_workspace(&Request::Attention(call))?;
+                plans.run(exec, &workspace, || {
+                    self.differentiate(exec, at, [grad, out, log_sums], &gradients, workspace.on_cuda().address);
+                });
             }
             Backend::Flash => {
                 let rows = s.batch * s.heads * s.length.div_ceil(128) * 128;
