@@ -17,6 +17,8 @@ pub struct Allocator {
     pub(super) config: AllocatorConfig,
     /// [`AllocatorConfig::garbage_threshold`], which does not change.
     pub(super) garbage_threshold: Option<u64>,
+    /// The least that is worth splitting off, by [`PoolKind`].
+    least_rest: [u64; 2],
     pub(super) backing: Box<dyn Backing>,
     pub(super) nodes: Slab,
     /// By [`PoolKind`].
@@ -34,6 +36,7 @@ impl Allocator {
         let max_split_size = config.max_split_size().map_or(-1, |s| i64::try_from(s).unwrap_or(i64::MAX));
         Self {
             garbage_threshold: config.garbage_threshold(),
+            least_rest: [MIN_BLOCK, if config.expandable_segments { MIN_BLOCK } else { MIB + 1 }],
             config,
             backing,
             nodes: Slab::new(),
@@ -58,16 +61,11 @@ impl Allocator {
         if bytes == 0 {
             return Ok(Block::NULL);
         }
-        if bytes >= EXABYTE {
-            return Err(self.out_of_memory(bytes, None));
+        // An index fits a register; a block and an error do not, and are made where this is inlined.
+        match self.find(bytes) {
+            NONE => Err(self.run_out(bytes)),
+            index => Ok(self.nodes.block(index)),
         }
-        let size = round_up(bytes, &self.config.roundup_power2_divisions);
-        let kind = PoolKind::of(size);
-        let index = match self.take_cached(kind, size) {
-            Some(index) => index,
-            None => self.take_new(kind, size).ok_or_else(|| self.run_out(bytes, size))?,
-        };
-        Ok(self.hand_out(index, bytes, size))
     }
 
     /// Gives a block back; the null block is nothing to give.
@@ -77,32 +75,9 @@ impl Allocator {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // a block that was freed must be gone
     pub fn free(&mut self, block: Block) {
-        if block.is_null() {
-            return;
+        if !block.is_null() {
+            self.take_back(block.index, block.address);
         }
-        let Block { address, bytes: size, index } = block;
-        let node = &self.nodes[index];
-        assert!(node.is(State::Allocated) && node.address == address, "a freed block was not this allocator's");
-        let (kind, requested) = (node.pool(), node.requested());
-
-        self.stats.allocation.decrease(kind, 1);
-        self.stats.allocated_bytes.decrease(kind, size);
-        self.stats.requested_bytes.decrease(kind, requested);
-        if size >= self.config.max_split_size {
-            self.stats.oversize_allocations.decrease(1);
-        }
-        let (below, above) = self.join_neighbours(index, State::Free);
-        if !self.config.expandable_segments {
-            // PyTorch nets the change before it counts it: the cumulative figures depend on that.
-            let joined = i64::from(below > 0) + i64::from(above > 0);
-            let node = &self.nodes[index];
-            let (count, bytes) = if node.is_split() { (1 - joined, signed(size)) } else { (-joined, -signed(below + above)) };
-            self.stats.inactive_split.shift(kind, count);
-            self.stats.inactive_split_bytes.shift(kind, bytes);
-        }
-        let (pool, nodes) = self.pool(kind);
-        pool.put_free(nodes, index);
-        self.tell(Action::Free, requested, address, size);
     }
 
     /// Gives back everything cached, as `torch.cuda.empty_cache()`.
@@ -126,21 +101,21 @@ impl Allocator {
     #[inline]
     #[allow(clippy::misnamed_getters)] // the field of that name counts all that ever was
     pub fn allocated(&self) -> u64 {
-        self.stats.allocated_bytes.all.current
+        self.stats.allocated_bytes.all().current
     }
 
     /// `torch.cuda.max_memory_allocated()`.
     #[must_use]
     #[inline]
     pub fn peak(&self) -> u64 {
-        self.stats.allocated_bytes.all.peak
+        self.stats.allocated_bytes.all().peak
     }
 
     /// `torch.cuda.memory_reserved()`.
     #[must_use]
     #[inline]
     pub fn reserved(&self) -> u64 {
-        self.stats.reserved_bytes.all.current
+        self.stats.reserved_bytes.all().current
     }
 
     /// The settings it runs under.
@@ -155,15 +130,54 @@ impl Allocator {
         &*self.backing
     }
 
+    /// Finds room for `bytes` and hands it out; `NONE` once everything that could be given back was.
+    fn find(&mut self, bytes: u64) -> Index {
+        if bytes >= EXABYTE {
+            return NONE;
+        }
+        let size = round_up(bytes, &self.config.roundup_power2_divisions);
+        let kind = PoolKind::of(size);
+        let Some(index) = self.take_cached(kind, size).or_else(|| self.take_new(kind, size)) else {
+            return NONE;
+        };
+        self.hand_out(index, bytes, size);
+        index
+    }
+
+    fn take_back(&mut self, index: Index, address: u64) {
+        let node = &self.nodes[index];
+        assert!(node.is(State::Allocated) && node.address == address, "a freed block was not this allocator's");
+        let (kind, requested, size) = (node.pool(), node.requested(), node.size());
+
+        self.stats.allocation.decrease(kind, 1);
+        self.stats.allocated_bytes.decrease(kind, size);
+        self.stats.requested_bytes.decrease(kind, requested);
+        if size >= self.config.max_split_size {
+            self.stats.oversize_allocations.decrease(1);
+        }
+        let (below, above) = self.join_neighbours(index, State::Free);
+        if !self.config.expandable_segments {
+            // PyTorch nets the change before it counts it: the cumulative figures depend on that.
+            let joined = i64::from(below > 0) + i64::from(above > 0);
+            let node = &self.nodes[index];
+            let (count, bytes) = if node.is_split() { (1 - joined, signed(size)) } else { (-joined, -signed(below + above)) };
+            self.stats.inactive_split.shift(kind, count);
+            self.stats.inactive_split_bytes.shift(kind, bytes);
+        }
+        let (pool, nodes) = self.pool(kind);
+        pool.put_free(nodes, index);
+        self.tell(Action::Free, requested, address, size);
+    }
+
     /// Takes the best cached block out of its pool, if one will do.
-    #[inline]
+    #[inline(always)]
     fn take_cached(&mut self, kind: PoolKind, size: u64) -> Option<Index> {
         let collecting = self.garbage_threshold.is_some();
         let (expandable, max_split) = (self.config.expandable_segments, self.config.max_split_size);
         let max_rounding = self.config.max_non_split_rounding();
         let (pool, nodes) = self.pool(kind);
         pool.searches += u64::from(collecting);
-        let mut place = pool.free.best_fit(nodes, size)?;
+        let mut place = pool.free.best_fit(&nodes.entries, size)?;
         if expandable {
             place = pool.least_expandable(nodes, place);
         }
@@ -173,7 +187,7 @@ impl Allocator {
         if found >= too_large {
             return None;
         }
-        pool.free.remove_at(nodes, place);
+        pool.free.take(&mut nodes.entries, place);
         Some(place.index)
     }
 
@@ -215,15 +229,14 @@ impl Allocator {
     }
 
     /// Gives a block that is in no pool to a client, splitting off what is not needed.
-    #[inline]
-    fn hand_out(&mut self, index: Index, requested: u64, size: u64) -> Block {
+    #[inline(always)]
+    fn hand_out(&mut self, index: Index, requested: u64, size: u64) {
         let node = &self.nodes[index];
         let kind = node.pool();
         let expandable = self.config.expandable_segments;
         let was_split = node.is_split();
         let remaining = node.size() - size;
-        let least = if kind == PoolKind::Small || expandable { MIN_BLOCK } else { MIB + 1 };
-        let split = remaining >= least && (size < self.config.max_split_size || expandable);
+        let split = remaining >= self.least_rest[kind as usize] && (size < self.config.max_split_size || expandable);
         if split {
             let (pool, nodes) = self.pool(kind);
             let rest = nodes.split(index, size);
@@ -231,17 +244,12 @@ impl Allocator {
         }
         if !expandable {
             let stats = &mut self.stats;
-            match (split, was_split) {
-                (true, true) => stats.inactive_split_bytes.decrease(kind, size),
-                (true, false) => {
-                    stats.inactive_split.increase(kind, 1);
-                    stats.inactive_split_bytes.increase(kind, remaining);
-                }
-                (false, true) => {
-                    stats.inactive_split.decrease(kind, 1);
-                    stats.inactive_split_bytes.decrease(kind, size + remaining);
-                }
-                (false, false) => {}
+            if was_split {
+                stats.inactive_split.decrease(kind, u64::from(!split));
+                stats.inactive_split_bytes.decrease(kind, if split { size } else { size + remaining });
+            } else if split {
+                stats.inactive_split.increase(kind, 1);
+                stats.inactive_split_bytes.increase(kind, remaining);
             }
         }
         let node = &mut self.nodes[index];
@@ -254,26 +262,26 @@ impl Allocator {
             self.stats.oversize_allocations.increase(1);
         }
         self.tell(Action::Alloc, requested, address, bytes);
-        Block { address, bytes, index }
     }
 
     /// Joins those neighbours to a block in no pool that are in `state` (free or unmapped); says how much came from below and above.
-    #[inline]
+    #[inline(always)]
     pub(super) fn join_neighbours(&mut self, index: Index, state: State) -> (u64, u64) {
         let node = &self.nodes[index];
         let (prev, next, kind) = (node.prev, node.next, node.pool());
-        let mut joined = |neighbour: Index| {
-            let joins = neighbour != NONE && self.nodes[neighbour].is(state);
-            if joins { self.absorb(kind, index, neighbour) } else { 0 }
-        };
-        (joined(prev), joined(next))
-    }
-
-    /// Joins a free or unmapped neighbour to a block in no pool; says how large it was.
-    fn absorb(&mut self, kind: PoolKind, index: Index, neighbour: Index) -> u64 {
         let (pool, nodes) = self.pool(kind);
-        pool.take(nodes, neighbour);
-        nodes.absorb(index, neighbour)
+        let (mut below, mut above) = (0, 0);
+        // Both are fetched before either is dealt with.
+        let (joins_prev, joins_next) = (nodes[prev].is(state), nodes[next].is(state));
+        if joins_prev {
+            pool.take(nodes, prev);
+            below = nodes.absorb_prev(index, prev);
+        }
+        if joins_next {
+            pool.take(nodes, next);
+            above = nodes.absorb_next(index, next);
+        }
+        (below, above)
     }
 
     /// A pool, and the nodes beside it.
@@ -289,17 +297,17 @@ impl Allocator {
         }
     }
 
+    /// Why there is no room for `requested` bytes. What is absurd is refused before anything is tried or counted.
     #[cold]
-    fn run_out(&mut self, requested: u64, size: u64) -> OutOfMemory {
-        self.stats.num_ooms += 1;
-        self.tell(Action::Oom, size, 0, size);
-        self.out_of_memory(requested, Some(segment_for(size, &self.config)))
-    }
-
-    fn out_of_memory(&self, requested: u64, segment: Option<u64>) -> OutOfMemory {
+    fn run_out(&mut self, requested: u64) -> OutOfMemory {
+        let size = (requested < EXABYTE).then(|| round_up(requested, &self.config.roundup_power2_divisions));
+        if let Some(size) = size {
+            self.stats.num_ooms += 1;
+            self.tell(Action::Oom, size, 0, size);
+        }
         OutOfMemory {
             requested,
-            segment,
+            segment: size.map(|size| segment_for(size, &self.config)),
             total: self.backing.total_memory(),
             free: self.backing.free_memory(),
             process: self.backing.process_memory(),

@@ -20,10 +20,10 @@ impl Pool {
     pub(super) fn least_expandable(&self, nodes: &Slab, mut place: Place) -> Place {
         let reach = |place: Place| {
             let node = &nodes[place.index];
-            let beyond = if node.next != NONE && nodes[node.next].is(State::Unmapped) { nodes[node.next].size() } else { 0 };
+            let beyond = if nodes[node.next].is(State::Unmapped) { nodes[node.next].size() } else { 0 };
             node.size() + beyond
         };
-        while let Some(next) = self.free.after(nodes, place.index)
+        while let Some(next) = self.free.after(&nodes.entries, place.index)
             && reach(next) < reach(place)
         {
             place = next;

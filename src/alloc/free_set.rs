@@ -1,15 +1,17 @@
 //! The free blocks of a pool in order of (size, address), which is the whole of "best fit, lowest address among equals".
 //!
-//! Sizes fall into bins: exact up to 128 KiB, 128 to a power of two above. A bitmap finds the next bin in use; within a bin a
-//! treap, linked through the nodes themselves, keeps the order. Bins are monotone in size, so bin by bin is in order throughout.
-//! Most bins hold a handful of blocks, so most operations touch one or two nodes; equal sizes by the thousand still cost a logarithm.
-//! Nothing is allocated after construction.
+//! Sizes fall into bins: exact up to 256 KiB, 256 to a power of two above. A bitmap finds the next bin in use; within a bin a treap,
+//! linked through the nodes themselves, keeps the order. Bins are monotone in size, so bin by bin is in order throughout. Most bins
+//! hold a handful of blocks, so most operations touch one or two nodes; equal sizes by the thousand still cost a logarithm.
+//!
+//! A root without a left child is its bin's first block and may stand, whatever its rank, above what is a treap in itself. So the
+//! first block is mostly found at once, and a block that comes back to where it was taken from, as most do, goes there at once.
 
-use super::block::{Index, NONE, Slab};
+use super::block::{Index, NONE, Node};
 use super::size::MIN_BLOCK;
 
 /// Bits of a size, below its leading one, that choose its bin.
-const MANTISSA: u32 = 7;
+const MANTISSA: u32 = 8;
 const PER_OCTAVE: usize = 1 << MANTISSA;
 /// Sizes in units of 512 bytes have up to 55 bits. Those below 2^(MANTISSA + 1) have bins of their own, two octaves' worth of them.
 const BINS: usize = PER_OCTAVE * (55 - MANTISSA as usize + 1);
@@ -18,7 +20,7 @@ const WORDS: usize = BINS.div_ceil(64);
 const SUMMARY: usize = WORDS.div_ceil(64);
 
 /// The bin of a block of `size`.
-#[inline]
+#[inline(always)]
 fn bin_of(size: u64) -> usize {
     let units = size / MIN_BLOCK;
     let shift = (units | PER_OCTAVE as u64).ilog2() - MANTISSA;
@@ -26,208 +28,195 @@ fn bin_of(size: u64) -> usize {
     shift as usize * PER_OCTAVE + (units >> shift) as usize
 }
 
-type Key = (u64, u64);
-
 /// A set of free blocks. It owns their `children` links in the slab; sizes and addresses must not change while they are in it.
 #[derive(Debug)]
 pub(super) struct FreeSet {
-    roots: Box<[Index; BINS]>,
-    used: [u64; WORDS],
+    /// As many as the largest block so far has made it.
+    roots: Vec<Index>,
+    used: Box<[u64; WORDS]>,
     used_words: [u64; SUMMARY],
+    /// A bin and what all blocks in it lie above: the key of the last block that was taken. No block is in bin 0.
+    above: (usize, Key),
 }
 
 /// Where a block is in the set, until the set next changes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) index: Index,
-    link: Link,
-    bin: usize,
+    /// In its bin's tree; none of the root.
+    parent: Index,
+    /// Whether it is known for its bin's first.
+    first: bool,
 }
 
-/// A place that holds a link: a bin's root, or one of a node's two children.
-#[derive(Clone, Copy)]
-enum Link {
-    Root(usize),
-    Child(Index, usize),
-}
+/// No block.
+const NOWHERE: Place = Place { index: NONE, parent: NONE, first: false };
 
 impl FreeSet {
     pub(super) fn new() -> Self {
-        Self { roots: Box::new([NONE; BINS]), used: [0; WORDS], used_words: [0; SUMMARY] }
+        Self { roots: Vec::new(), used: Box::new([0; WORDS]), used_words: [0; SUMMARY], above: (0, Key { size: 0, address: 0 }) }
     }
 
     /// The first block of at least `size`.
-    #[inline]
-    pub(super) fn best_fit(&self, nodes: &Slab, size: u64) -> Option<Place> {
-        self.first_from(nodes, (size, 0))
+    #[inline(always)]
+    pub(super) fn best_fit(&self, nodes: &[Node], size: u64) -> Option<Place> {
+        let bin = bin_of(size);
+        let place = self.first_of(nodes, self.next_bin(bin)?);
+        if nodes[place.index].size() < size { self.from(nodes, Key { size, address: 0 }) } else { Some(place) }
+    }
+
+    /// The first block at `from` or after, where the bin of `from` is in use.
+    fn from(&self, nodes: &[Node], from: Key) -> Option<Place> {
+        let bin = bin_of(from.size);
+        let place = self.first_in(nodes, bin, from);
+        if place.index == NONE { Some(self.first_of(nodes, self.next_bin(bin + 1)?)) } else { Some(place) }
     }
 
     /// The block after this one, in order.
-    pub(super) fn after(&self, nodes: &Slab, index: Index) -> Option<Place> {
-        let (size, address) = key(nodes, index);
-        self.first_from(nodes, (size, address + 1))
+    pub(super) fn after(&self, nodes: &[Node], index: Index) -> Option<Place> {
+        let Key { size, address } = Key::of(&nodes[index]);
+        self.from(nodes, Key { size, address: address + 1 })
     }
 
-    /// The first block at `from` or after.
-    #[inline]
-    fn first_from(&self, nodes: &Slab, from: Key) -> Option<Place> {
-        let bin = bin_of(from.0);
-        let mut link = Link::Root(bin);
-        let mut at = self.roots[bin];
-        let mut found = None;
-        while at != NONE {
-            let side = usize::from(key(nodes, at) < from);
-            if side == 0 {
-                found = Some(Place { index: at, link, bin });
+    /// The first block of a bin in use.
+    #[inline(always)]
+    fn first_of(&self, nodes: &[Node], bin: usize) -> Place {
+        let mut place = Place { index: self.roots[bin], parent: NONE, first: true };
+        loop {
+            let [left, _] = nodes[place.index].children();
+            if left == NONE {
+                return place;
             }
-            link = Link::Child(at, side);
-            at = nodes[at].children()[side];
+            place = Place { index: left, parent: place.index, first: true };
         }
-        if found.is_some() {
-            return found;
+    }
+
+    /// The first block of a bin in use that is at `from` or after; nowhere if there is none.
+    fn first_in(&self, nodes: &[Node], bin: usize, from: Key) -> Place {
+        let (mut found, mut parent, mut at) = (NOWHERE, NONE, self.roots[bin]);
+        while at != NONE {
+            let less = Key::of(&nodes[at]) < from;
+            if !less {
+                found = Place { index: at, parent, first: false };
+            }
+            parent = at;
+            at = nodes[at].children()[usize::from(less)];
         }
-        let bin = self.next_bin(bin + 1)?;
-        let mut place = Place { index: self.roots[bin], link: Link::Root(bin), bin };
-        while nodes[place.index].children()[0] != NONE {
-            place = Place { index: nodes[place.index].children()[0], link: Link::Child(place.index, 0), bin };
-        }
-        Some(place)
+        found
     }
 
     /// The last block before size `below`.
-    pub(super) fn last_below(&self, nodes: &Slab, below: u64) -> Option<Index> {
+    pub(super) fn last_below(&self, nodes: &[Node], below: u64) -> Option<Index> {
         let bin = bin_of(below);
-        let mut found = NONE;
-        let mut at = self.roots[bin];
+        let (mut found, mut at) = (NONE, self.roots.get(bin).copied().unwrap_or(NONE));
         while at != NONE {
-            if nodes[at].size() < below {
+            let less = nodes[at].size() < below;
+            if less {
                 found = at;
-                at = nodes[at].children()[1];
-            } else {
-                at = nodes[at].children()[0];
+            }
+            at = nodes[at].children()[usize::from(less)];
+        }
+        if found == NONE {
+            found = *self.roots[..bin.min(self.roots.len())].iter().rfind(|&&root| root != NONE)?;
+            while nodes[found].children()[1] != NONE {
+                found = nodes[found].children()[1];
             }
         }
-        if found != NONE {
-            return Some(found);
-        }
-        (0..bin).rev().find(|&b| self.roots[b] != NONE).map(|b| outermost(nodes, self.roots[b], 1))
+        Some(found)
     }
 
     /// All blocks, in order.
-    pub(super) fn to_vec(&self, nodes: &Slab) -> Vec<Index> {
-        let first = self.first_from(nodes, (0, 0));
+    pub(super) fn to_vec(&self, nodes: &[Node]) -> Vec<Index> {
+        let first = self.best_fit(nodes, 0);
         std::iter::successors(first, |place| self.after(nodes, place.index)).map(|place| place.index).collect()
     }
 
-    #[inline]
-    pub(super) fn insert(&mut self, nodes: &mut Slab, index: Index) {
-        let new = key(nodes, index);
-        let bin = bin_of(new.0);
-        let at = self.roots[bin];
-        if at == NONE {
+    #[inline(always)]
+    pub(super) fn insert(&mut self, nodes: &mut [Node], index: Index) {
+        let new = Key::of(&nodes[index]);
+        let bin = bin_of(new.size);
+        if bin >= self.roots.len() {
+            self.reach(bin);
+        }
+        // Whatever happens to it, where it goes is no longer below all of its bin.
+        let before_all = bin == self.above.0 && new <= self.above.1;
+        if before_all {
+            self.above.0 = 0;
+        }
+        let root = self.roots[bin];
+        let [left, right] = nodes[root].children();
+        self.roots[bin] = if root == NONE {
+            self.used[bin / 64] |= 1 << (bin % 64);
+            self.used_words[bin / 4096] |= 1 << (bin / 64 % 64);
             *nodes[index].children_mut() = [NONE; 2];
-            self.roots[bin] = index;
-            self.mark(bin);
+            index
+        } else if left == NONE {
+            let (first, second) = if new < Key::of(&nodes[root]) { (index, root) } else { (root, index) };
+            let rest = insert_below(nodes, right, second);
+            *nodes[first].children_mut() = [NONE, rest];
+            first
+        } else if before_all {
+            *nodes[index].children_mut() = [NONE, root];
+            index
         } else {
-            self.insert_among(nodes, index, new, Link::Root(bin), at);
-        }
+            insert_below(nodes, root, index)
+        };
     }
 
-    /// Inserts below `link`, which holds `at`.
-    fn insert_among(&mut self, nodes: &mut Slab, index: Index, new: Key, mut link: Link, mut at: Index) {
-        let rank = priority(index);
-        while at != NONE && priority(at) > rank {
-            let side = usize::from(key(nodes, at) < new);
-            link = Link::Child(at, side);
-            at = nodes[at].children()[side];
-        }
-        self.set(nodes, link, index);
-        // What was there is torn along the new key: lesser nodes under the left child, greater under the right.
-        let mut tears = [Link::Child(index, 0), Link::Child(index, 1)];
-        while at != NONE {
-            let lesser = usize::from(key(nodes, at) < new);
-            self.set(nodes, tears[1 - lesser], at);
-            tears[1 - lesser] = Link::Child(at, lesser);
-            at = nodes[at].children()[lesser];
-        }
-        self.set(nodes, tears[0], NONE);
-        self.set(nodes, tears[1], NONE);
+    #[cold]
+    fn reach(&mut self, bin: usize) {
+        self.roots.resize(bin + 1, NONE);
     }
 
-    #[inline]
-    pub(super) fn remove(&mut self, nodes: &mut Slab, index: Index) {
-        let gone = key(nodes, index);
-        let bin = bin_of(gone.0);
-        let mut link = Link::Root(bin);
-        let mut at = self.roots[bin];
+    #[inline(always)]
+    pub(super) fn remove(&mut self, nodes: &mut [Node], index: Index) {
+        let gone = Key::of(&nodes[index]);
+        let (mut parent, mut at) = (NONE, self.roots[bin_of(gone.size)]);
         while at != index {
-            let side = usize::from(key(nodes, at) < gone);
-            link = Link::Child(at, side);
-            at = nodes[at].children()[side];
+            parent = at;
+            at = nodes[at].children()[usize::from(Key::of(&nodes[at]) < gone)];
         }
-        self.remove_at(nodes, Place { index, link, bin });
+        self.remove_at(nodes, index, parent);
     }
 
-    /// Removes a block where it was just found.
-    #[inline]
-    pub(super) fn remove_at(&mut self, nodes: &mut Slab, place: Place) {
-        if self.roots[place.bin] == place.index && nodes[place.index].children() == [NONE; 2] {
-            self.roots[place.bin] = NONE;
-            self.unmark(place.bin);
-        } else {
-            self.remove_among(nodes, place);
+    /// Removes a block where it was just found, for a client.
+    #[inline(always)]
+    pub(super) fn take(&mut self, nodes: &mut [Node], place: Place) {
+        if place.first {
+            let key = Key::of(&nodes[place.index]);
+            self.above = (bin_of(key.size), key);
         }
+        self.remove_at(nodes, place.index, place.parent);
     }
 
-    /// Removes a block from a bin that keeps others: its subtrees are knit together in its place.
-    fn remove_among(&mut self, nodes: &mut Slab, Place { index, mut link, .. }: Place) {
-        let [mut left, mut right] = nodes[index].children();
-        while left != NONE && right != NONE {
-            if priority(left) > priority(right) {
-                self.set(nodes, link, left);
-                link = Link::Child(left, 1);
-                left = nodes[left].children()[1];
-            } else {
-                self.set(nodes, link, right);
-                link = Link::Child(right, 0);
-                right = nodes[right].children()[0];
-            }
+    #[inline(always)]
+    fn remove_at(&mut self, nodes: &mut [Node], index: Index, parent: Index) {
+        let node = &nodes[index];
+        let [left, right] = node.children();
+        let heir = if left == NONE || right == NONE { left.or(right) } else { knit(nodes, left, right) };
+        if parent != NONE {
+            let [left, right] = nodes[parent].children_mut();
+            *(if *left == index { left } else { right }) = heir;
+            return;
         }
-        self.set(nodes, link, if left == NONE { right } else { left });
-    }
-
-    #[inline]
-    fn mark(&mut self, bin: usize) {
-        self.used[bin / 64] |= 1 << (bin % 64);
-        self.used_words[bin / 4096] |= 1 << (bin / 64 % 64);
-    }
-
-    #[inline]
-    fn unmark(&mut self, bin: usize) {
-        self.used[bin / 64] &= !(1 << (bin % 64));
-        if self.used[bin / 64] == 0 {
-            self.used_words[bin / 4096] &= !(1 << (bin / 64 % 64));
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, nodes: &mut Slab, link: Link, to: Index) {
-        match link {
-            Link::Root(bin) => self.roots[bin] = to,
-            Link::Child(node, side) => nodes[node].children_mut()[side] = to,
-        }
+        let bin = bin_of(nodes[index].size());
+        self.roots[bin] = heir;
+        let word = &mut self.used[bin / 64];
+        *word &= !(u64::from(heir == NONE) << (bin % 64));
+        self.used_words[bin / 4096] &= !(u64::from(*word == 0) << (bin / 64 % 64));
     }
 
     /// The first bin in use from `bin` on.
-    #[inline]
+    #[inline(always)]
     fn next_bin(&self, bin: usize) -> Option<usize> {
-        let word = bin / 64;
-        let rest = self.used.get(word)? >> (bin % 64);
-        if rest != 0 {
-            return Some(bin + rest.trailing_zeros() as usize);
-        }
-        let mut at = (word + 1) / 64;
-        let mut words = self.used_words.get(at)? & (u64::MAX << ((word + 1) % 64));
+        let rest = self.used.get(bin / 64)? >> (bin % 64);
+        if rest != 0 { Some(bin + rest.trailing_zeros() as usize) } else { self.next_word(bin / 64 + 1) }
+    }
+
+    /// The first bin in use from a word on.
+    fn next_word(&self, word: usize) -> Option<usize> {
+        let mut at = word / 64;
+        let mut words = self.used_words.get(at)? & (u64::MAX << (word % 64));
         while words == 0 {
             at += 1;
             words = *self.used_words.get(at)?;
@@ -237,25 +226,65 @@ impl FreeSet {
     }
 }
 
-#[inline]
-fn key(nodes: &Slab, index: Index) -> Key {
-    let node = &nodes[index];
-    (node.size(), node.address)
-}
-
-/// The leftmost (0) or rightmost (1) node of a tree.
-#[inline]
-fn outermost(nodes: &Slab, mut at: Index, side: usize) -> Index {
-    while nodes[at].children()[side] != NONE {
+/// Inserts into the treap under `root`; gives the new root.
+fn insert_below(nodes: &mut [Node], root: Index, index: Index) -> Index {
+    let new = Key::of(&nodes[index]);
+    let rank = index.mixed();
+    let (mut parent, mut side, mut at) = (NONE, 0, root);
+    while at != NONE && at.mixed() > rank {
+        (parent, side) = (at, usize::from(Key::of(&nodes[at]) < new));
         at = nodes[at].children()[side];
     }
-    at
+    // What was there is torn along the new key: lesser nodes under the left child, greater under the right.
+    let mut tears = [(index, 0), (index, 1)];
+    while at != NONE {
+        let lesser = usize::from(Key::of(&nodes[at]) < new);
+        let (above, side) = tears[1 - lesser];
+        nodes[above].children_mut()[side] = at;
+        tears[1 - lesser] = (at, lesser);
+        at = nodes[at].children()[lesser];
+    }
+    for (above, side) in tears {
+        nodes[above].children_mut()[side] = NONE;
+    }
+    if parent == NONE {
+        return index;
+    }
+    nodes[parent].children_mut()[side] = index;
+    root
 }
 
-/// A treap's rank: the index, mixed, so that shape is as good as random yet the same in every run.
-#[inline]
-fn priority(index: Index) -> (u32, Index) {
-    let mixed = (index ^ (index >> 16)).wrapping_mul(0x85eb_ca6b);
-    let mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xc2b2_ae35);
-    (mixed ^ (mixed >> 16), index)
+/// Knits two trees, all of one before all of the other, into one; gives its root.
+fn knit(nodes: &mut [Node], mut left: Index, mut right: Index) -> Index {
+    let (mut root, mut parent, mut side) = (NONE, NONE, 0);
+    while left != NONE || right != NONE {
+        let from_left = right == NONE || left != NONE && left.mixed() > right.mixed();
+        let at = if from_left { left } else { right };
+        if parent == NONE {
+            root = at;
+        } else {
+            nodes[parent].children_mut()[side] = at;
+        }
+        if left == NONE || right == NONE {
+            break;
+        }
+        (parent, side) = (at, usize::from(from_left));
+        let next = nodes[at].children()[side];
+        *(if from_left { &mut left } else { &mut right }) = next;
+    }
+    root
+}
+
+/// What blocks are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    size: u64,
+    address: u64,
+}
+
+impl Key {
+    #[inline(always)]
+    fn of(node: &Node) -> Self {
+        Self { size: node.size(), address: node.address }
+    }
 }

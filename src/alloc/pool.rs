@@ -15,6 +15,11 @@ pub enum PoolKind {
 }
 
 impl PoolKind {
+    #[inline(always)]
+    pub(super) const fn at(large: bool) -> Self {
+        if large { Self::Large } else { Self::Small }
+    }
+
     /// The order in which PyTorch gives pools back.
     pub(super) const RELEASE_ORDER: [Self; 2] = [Self::Large, Self::Small];
 }
@@ -35,13 +40,13 @@ impl Pool {
     }
 
     /// Takes in a node as free.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_free(&mut self, nodes: &mut Slab, index: Index) {
         nodes[index].set_state(State::Free);
         if self.searches > 0 {
             nodes.set_freed_at(index, self.searches);
         }
-        self.free.insert(nodes, index);
+        self.free.insert(&mut nodes.entries, index);
     }
 
     /// Takes in a node as address space.
@@ -51,12 +56,12 @@ impl Pool {
     }
 
     /// Lets go of a node that is free or unmapped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, nodes: &mut Slab, index: Index) {
         if nodes[index].is(State::Unmapped) {
             self.unmapped.remove(&nodes[index].address);
         } else {
-            self.free.remove(nodes, index);
+            self.free.remove(&mut nodes.entries, index);
         }
     }
 }

@@ -12,7 +12,7 @@ impl Allocator {
         self.stats.num_sync_all_streams += 1;
         for kind in PoolKind::RELEASE_ORDER {
             let (pool, nodes) = self.pool(kind);
-            for index in pool.free.to_vec(nodes) {
+            for index in pool.free.to_vec(&nodes.entries) {
                 if self.config.expandable_segments {
                     self.contract(index);
                 } else if !self.nodes[index].is_split() {
@@ -30,13 +30,13 @@ impl Allocator {
         };
         let wanted = size.max(max_split);
         let (pool, nodes) = self.pool(kind);
-        if let Some(place) = pool.free.best_fit(nodes, wanted) {
+        if let Some(place) = pool.free.best_fit(&nodes.entries, wanted) {
             return self.release_whole(place.index).is_some();
         }
         let mut released = 0;
         while released < wanted {
             let (pool, nodes) = self.pool(kind);
-            let largest = pool.free.last_below(nodes, wanted).filter(|&i| nodes[i].size() >= max_split);
+            let largest = pool.free.last_below(&nodes.entries, wanted).filter(|&i| nodes[i].size() >= max_split);
             match largest.and_then(|index| self.release_whole(index)) {
                 Some(bytes) => released += bytes,
                 None => return false,
@@ -55,7 +55,7 @@ impl Allocator {
         while reclaimed < excess {
             let (pool, nodes) = self.pool(PoolKind::Large);
             let now = pool.searches;
-            let mut idle = pool.free.to_vec(nodes);
+            let mut idle = pool.free.to_vec(&nodes.entries);
             idle.retain(|&i| !nodes[i].is_split());
             let age = |i: Index| now - nodes.freed_at(i);
             let total_age: u64 = idle.iter().map(|&i| age(i)).sum();

@@ -20,14 +20,11 @@ pub(super) const LARGE_SEGMENT: u64 = 20 * MIB;
 /// Requests from here on are refused before anything is tried or counted.
 pub(super) const EXABYTE: u64 = 1 << 60;
 
-/// The block size for a request of `bytes`.
+/// The block size for a request of `bytes` ≥ 1.
 #[inline]
 pub(super) fn round_up(bytes: u64, divisions: &Divisions) -> u64 {
-    if bytes < MIN_BLOCK {
-        return MIN_BLOCK;
-    }
     let d = divisions.at(bytes);
-    if d > 1 && bytes > MIN_BLOCK * d { round_up_to_division(bytes, d) } else { bytes.next_multiple_of(MIN_BLOCK) }
+    if d > 1 && bytes > MIN_BLOCK * d { round_up_to_division(bytes, d) } else { (bytes + MIN_BLOCK - 1) & !(MIN_BLOCK - 1) }
 }
 
 /// `bytes` rounded up to one of the `divisions` equal steps between its two neighbouring powers of two.

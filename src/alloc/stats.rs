@@ -26,8 +26,8 @@ impl Stat {
     #[inline]
     pub(super) fn increase(&mut self, by: u64) {
         self.current += by;
-        self.peak = self.peak.max(self.current);
         self.allocated += by;
+        raise(&mut self.peak, self.current);
     }
 
     #[inline]
@@ -36,59 +36,97 @@ impl Stat {
         self.current -= by;
     }
 
-    /// Increase, decrease or neither, by sign.
-    #[inline]
-    pub(super) fn shift(&mut self, by: i64) {
-        match by {
-            0 => {}
-            1.. => self.increase(by.unsigned_abs()),
-            _ => self.decrease(by.unsigned_abs()),
-        }
+    fn reset_peak(&mut self) {
+        self.peak = self.current;
+    }
+
+    fn raise_peak(&mut self, past: &Self) {
+        self.peak = self.peak.max(past.peak);
     }
 }
 
-/// A [`Stat`] of both pools together and of each.
+/// Lifts a peak to what is current, if that is higher: seldom, so a branch that is foreseen is cheaper than writing every time.
+#[inline]
+fn raise(peak: &mut u64, current: u64) {
+    if current > *peak {
+        set(peak, current);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn set(peak: &mut u64, current: u64) {
+    *peak = current;
+}
+
+/// A [`Stat`] of each pool, and of both together: of those only the peak is not the sum of the two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatArray {
-    /// Both pools.
-    pub all: Stat,
-    /// The small pool.
-    pub small_pool: Stat,
-    /// The large pool.
-    pub large_pool: Stat,
+    /// By [`PoolKind`].
+    pools: [Stat; 2],
+    /// The highest that both together were.
+    peak: u64,
 }
 
 impl StatArray {
+    /// Both pools.
+    #[must_use]
     #[inline]
-    fn of(&mut self, pool: PoolKind) -> &mut Stat {
-        match pool {
-            PoolKind::Small => &mut self.small_pool,
-            PoolKind::Large => &mut self.large_pool,
-        }
+    pub const fn all(&self) -> Stat {
+        let [small, large] = self.pools;
+        Stat { current: small.current + large.current, peak: self.peak, allocated: small.allocated + large.allocated }
+    }
+
+    /// The small pool.
+    #[must_use]
+    pub const fn small_pool(&self) -> Stat {
+        self.pools[PoolKind::Small as usize]
+    }
+
+    /// The large pool.
+    #[must_use]
+    pub const fn large_pool(&self) -> Stat {
+        self.pools[PoolKind::Large as usize]
     }
 
     #[inline]
     pub(super) fn increase(&mut self, pool: PoolKind, by: u64) {
-        self.all.increase(by);
-        self.of(pool).increase(by);
+        self.pools[pool as usize].increase(by);
+        let current = self.all().current;
+        raise(&mut self.peak, current);
     }
 
     #[inline]
     pub(super) fn decrease(&mut self, pool: PoolKind, by: u64) {
-        self.all.decrease(by);
-        self.of(pool).decrease(by);
+        self.pools[pool as usize].decrease(by);
     }
 
+    /// Increase, decrease or neither, by sign.
     #[inline]
     pub(super) fn shift(&mut self, pool: PoolKind, by: i64) {
-        self.all.shift(by);
-        self.of(pool).shift(by);
+        match by {
+            0 => {}
+            1.. => self.increase(pool, by.unsigned_abs()),
+            _ => self.decrease(pool, by.unsigned_abs()),
+        }
     }
 
     /// The three stats with their names in PyTorch's keys.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Stat); 3] {
-        [("all", self.all), ("small_pool", self.small_pool), ("large_pool", self.large_pool)]
+        [("all", self.all()), ("small_pool", self.small_pool()), ("large_pool", self.large_pool())]
+    }
+
+    /// Every peak falls to what is current.
+    fn reset_peaks(&mut self) {
+        self.pools.iter_mut().for_each(Stat::reset_peak);
+        self.peak = self.all().current;
+    }
+
+    /// Every peak rises to that of `past`.
+    fn raise_peaks(&mut self, past: &Self) {
+        self.pools.iter_mut().zip(&past.pools).for_each(|(stat, past)| stat.raise_peak(past));
+        self.peak = self.peak.max(past.peak);
     }
 }
 
@@ -145,22 +183,24 @@ impl Stats {
     }
 
     pub(super) fn reset_peaks(&mut self) {
-        self.every_stat().into_iter().for_each(|stat| stat.peak = stat.current);
+        self.kept().into_iter().for_each(StatArray::reset_peaks);
+        self.oversize_allocations.reset_peak();
+        self.oversize_segments.reset_peak();
     }
 
     /// The same with peaks at least as high as `past` has them.
     #[must_use]
     pub fn with_peaks(mut self, past: &Self) -> Self {
-        let mut past = *past;
-        for (stat, past) in self.every_stat().into_iter().zip(past.every_stat()) {
-            stat.peak = stat.peak.max(past.peak);
-        }
+        let mut earlier = *past;
+        self.kept().into_iter().zip(earlier.kept()).for_each(|(array, past)| array.raise_peaks(past));
+        self.oversize_allocations.raise_peak(&past.oversize_allocations);
+        self.oversize_segments.raise_peak(&past.oversize_segments);
         self
     }
 
-    /// What is kept, each once.
-    fn every_stat(&mut self) -> Vec<&mut Stat> {
-        let arrays = [
+    /// The arrays that are kept, each once.
+    fn kept(&mut self) -> [&mut StatArray; 7] {
+        [
             &mut self.allocation,
             &mut self.allocated_bytes,
             &mut self.requested_bytes,
@@ -168,8 +208,6 @@ impl Stats {
             &mut self.reserved_bytes,
             &mut self.inactive_split,
             &mut self.inactive_split_bytes,
-        ];
-        let stats = arrays.into_iter().flat_map(|a| [&mut a.all, &mut a.small_pool, &mut a.large_pool]);
-        stats.chain([&mut self.oversize_allocations, &mut self.oversize_segments]).collect()
+        ]
     }
 }

@@ -53,9 +53,9 @@ impl Table {
 
     fn metric(&mut self, name: &str, stats: &StatArray, cell: Cell) {
         self.rule('-');
-        self.row(name, stats.all, stats.all, cell);
-        self.row("      from large pool", stats.large_pool, stats.all, cell);
-        self.row("      from small pool", stats.small_pool, stats.all, cell);
+        self.row(name, stats.all(), stats.all(), cell);
+        self.row("      from large pool", stats.large_pool(), stats.all(), cell);
+        self.row("      from small pool", stats.small_pool(), stats.all(), cell);
     }
 
     fn row(&mut self, name: &str, of: Stat, all: Stat, cell: Cell) {

@@ -215,7 +215,7 @@ fn sums_take_the_scratch_seen_on_an_h200() {
         let tensor = exec.empty(meta(shape)).unwrap();
         let sum = exec.sum_to(&tensor, &Shape::new(to).unwrap()).unwrap();
         assert_eq!(sum.meta(), &meta(to));
-        let peak = exec.memory().stats().requested_bytes.all.peak;
+        let peak = exec.memory().stats().requested_bytes.all().peak;
         assert_eq!(peak - tensor.meta().bytes() - sum.meta().bytes(), scratch, "{shape:?} to {to:?}");
     }
 }

@@ -32,11 +32,11 @@ pub(super) fn outcome(source: &Source, settings: &str, config: &AllocatorConfig,
 
 impl Outcome {
     fn peak_allocated(&self) -> u64 {
-        self.stats.allocated_bytes.all.peak
+        self.stats.allocated_bytes.all().peak
     }
 
     fn peak_reserved(&self) -> u64 {
-        self.stats.reserved_bytes.all.peak
+        self.stats.reserved_bytes.all().peak
     }
 
     /// The share of the most that was reserved that the most that was allocated would not have needed, in thousandths.
@@ -77,7 +77,7 @@ pub(super) fn csv(outcomes: &[Outcome]) -> Vec<u8> {
             o.peak_allocated().to_string(),
             o.peak_reserved().to_string(),
             format!("0.{:03}", o.fragmentation().min(999)),
-            o.stats.segment.all.peak.to_string(),
+            o.stats.segment.all().peak.to_string(),
             o.stats.num_device_alloc.to_string(),
             o.stats.num_alloc_retries.to_string(),
             o.stats.num_ooms.to_string(),
@@ -97,7 +97,7 @@ pub(super) fn table(outcomes: &[Outcome]) -> String {
             format_bytes(o.peak_allocated()),
             format_bytes(o.peak_reserved()),
             format!("{}.{} %", o.fragmentation() / 10, o.fragmentation() % 10),
-            o.stats.segment.all.peak.to_string(),
+            o.stats.segment.all().peak.to_string(),
             o.stats.num_device_alloc.to_string(),
             o.stats.num_alloc_retries.to_string(),
             o.stats.num_ooms.to_string(),

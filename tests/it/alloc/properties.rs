@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use runner::alloc::{
-    Allocator, AllocatorConfig, Backing, BackingError, Block, BlockState, Failing, Placement, PoolKind, Snapshot, StatArray,
-};
+use runner::alloc::{Allocator, AllocatorConfig, Backing, BackingError, Block, BlockState, Failing, Placement, PoolKind, Snapshot};
 
 const MIB: u64 = 1 << 20;
 const TOTAL: u64 = 4 << 30;
@@ -115,7 +113,7 @@ fn recount(snapshot: &Snapshot, expandable: bool, stats: &runner::alloc::Stats) 
     }
     let current = |name, pool| counts.get(&(name, pool)).copied().unwrap_or(0);
     for (name, array) in stats.arrays() {
-        let StatArray { all, small_pool, large_pool } = array;
+        let [all, small_pool, large_pool] = array.named().map(|(_, stat)| stat);
         for stat in [all, small_pool, large_pool] {
             assert!(stat.peak >= stat.current && stat.current == stat.allocated - stat.freed(), "{name}: {stat:?}");
         }
@@ -234,7 +232,7 @@ proptest! {
                 Op::EmptyCache => allocator.empty_cache(),
                 Op::ResetPeaks => {
                     allocator.reset_peaks();
-                    prop_assert!(allocator.stats().arrays().iter().all(|(_, a)| a.all.peak == a.all.current));
+                    prop_assert!(allocator.stats().arrays().iter().all(|(_, a)| a.all().peak == a.all().current));
                 }
             }
             check(&allocator, &live, &ledger.borrow());
@@ -252,7 +250,7 @@ proptest! {
             prop_assert_eq!(allocator.snapshot().segments, vec![]);
             prop_assert_eq!(ledger.borrow().memory(), 0);
             let arrays = allocator.stats().arrays();
-            prop_assert!(arrays.iter().all(|(_, a)| a.all.current == 0 && a.all.allocated == a.all.freed()));
+            prop_assert!(arrays.iter().all(|(_, a)| a.all().current == 0 && a.all().allocated == a.all().freed()));
         }
         drop(allocator);
         prop_assert!(ledger.borrow().is_empty(), "the backing did not get everything back");
