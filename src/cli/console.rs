@@ -15,17 +15,22 @@ pub(super) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Whether that is so.
+pub(super) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// Prints a report to stdout, styles stripped where nobody wants them, unless nobody wants to hear.
 ///
 /// # Errors
 /// A [`Failure`] where stdout takes nothing for another reason than that its reader has gone.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    if QUIET.load(Ordering::Relaxed) { Ok(()) } else { print_always(text) }
+    if is_quiet() { Ok(()) } else { print_always(text) }
 }
 
 /// Tells on stderr what is worth knowing beside a report, unless nobody wants to hear.
 pub(super) fn note(text: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         tell(format_args!("note: {text}"));
     }
 }

@@ -250,10 +250,6 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
         Ok(ended) => ended.map(|(snapshot, ended)| (snapshot, ended.device_memory, ended.stopped))?,
         Err(panic) => (None, None, Some(words(&*panic))),
     };
-    if failure.is_some() {
-        // What was not come to is nobody's row.
-        predicted.truncate(rows.len());
-    }
     Ok(Outcome { number, predicted, rows, micro_steps, device_memory, scratch: place.asked(), out_of_memory, snapshot, failure })
 }
 

@@ -27,7 +27,7 @@ Examples:
   runner summary experiments/adamw.toml
   runner replay trace.csv --allocator max_split_size_mb:32
 
-Exit codes: 0 done; 1 a case failed or ran out of memory, or predicted and measured differ; \
+Exit codes: 0 done; 1 a case failed or ran out of memory, predicted and measured differ, or the disk took no more; \
 2 a file or an argument is wrong; 3 no such device; 130 interrupted, what was done is kept.";
 
 /// Run declarative training experiments and write, per phase and in bytes, the GPU memory they take: measured beside predicted.

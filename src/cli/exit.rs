@@ -10,7 +10,7 @@ use crate::whole::WriteError;
 pub(super) enum Exit {
     /// Everything was done, and nothing differed.
     Done = 0,
-    /// A case failed or ran out of memory, or a difference was found.
+    /// A case failed or ran out of memory, a difference was found, or the disk took no more.
     Failed = 1,
     /// A file or an argument is wrong.
     Usage = 2,

@@ -2,6 +2,7 @@
 
 use std::fs::read_to_string;
 
+use crate::meta::format_bytes;
 use crate::report::run_file::Machine;
 
 /// For the run file.
@@ -18,6 +19,13 @@ pub(super) fn machine() -> Machine {
 pub(super) fn available_memory() -> Option<u64> {
     let free = field_in_kib(&read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
     Some(control_group_room().map_or(free, |room| room.min(free)))
+}
+
+/// Why a run on the host that takes `needed` bytes is not begun on a machine with that many available; `None` where it is.
+pub(super) fn lacks(title: &str, needed: u64, available: u64) -> Option<String> {
+    let of = |bytes| format_bytes(bytes);
+    let message = || format!("{title}: needs {} of memory on the host, of which {} are available", of(needed), of(available));
+    (needed > available).then(message)
 }
 
 /// What the control group of a container leaves (version 2); `None` without a limit.

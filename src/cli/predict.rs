@@ -4,11 +4,11 @@ use crate::experiment::Experiment;
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::ops::RuleContext;
-use crate::predict::room::{Room, room};
+use crate::predict::room::{Room, room, roomy};
 use crate::report::words::count;
 use crate::report::{CaseReport, Table, join};
 
-use super::args::Files;
+use super::args::{Files, Size};
 use super::exit::{Exit, Failure};
 use super::{console, load};
 
@@ -16,8 +16,10 @@ const EXAMPLES: &str = "\
 Examples:
   runner predict experiments/adamw.toml
   runner predict experiments/adam.toml --gpu t4 --set train.batch_size=1,64,4096
+  runner predict experiments/adam.toml --memory 64MiB
 
-The last line says whether the GPU has room for it, beside its context and libraries.
+The last line says whether the GPU has room for it, beside its context and libraries, or whether --memory is enough, \
+which is what the allocator may reserve and nothing else: then the table is that of a run in so much memory.
 
 Exit code: 0 all of it fits; 1 some does not; 2 bad file or arguments.";
 
@@ -27,6 +29,9 @@ Exit code: 0 all of it fits; 1 some does not; 2 bad file or arguments.";
 pub(super) struct Args {
     #[command(flatten)]
     files: Files,
+    /// Bytes that the allocator may reserve, as in 24GiB [default: the GPU's memory less its context and libraries]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
 }
 
 /// Predicts and prints.
@@ -35,7 +40,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let gpu = args.files.gpu;
     let scratch = args.files.scratch()?;
     let cx = RuleContext { gpu, scratch: &*scratch };
-    let limit = gpu.total_memory.saturating_sub(gpu.outside().total());
+    let memory = args.memory.map(|Size(bytes)| bytes);
+    let limit = memory.unwrap_or(gpu.total_memory.saturating_sub(gpu.outside().total()));
+    let unlimited = roomy(gpu);
     let experiments = load::load(&args.files, gpu)?;
     args.files.check_scratch(gpu, experiments.iter().flat_map(|e| &e.cases))?;
     for experiment in experiments {
@@ -43,7 +50,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             .cases
             .iter()
             .map(|case| {
-                let predicted = crate::predict::predict(&case.work, cx, case.allocator.clone());
+                let predicted = match memory {
+                    None => crate::predict::predict(&case.work, cx, case.allocator.clone()),
+                    Some(_) => {
+                        let limit = case.allocator.limit(gpu.total_memory).map_or(limit, |own| own.min(limit));
+                        crate::predict::predict(&case.work, RuleContext { gpu: &unlimited, ..cx }, case.allocator.with_limit(Some(limit)))
+                    }
+                };
                 CaseReport { labels: load::labels(case), rows: join(&[], &predicted) }
             })
             .collect();
@@ -58,13 +71,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             measured: false,
             cases: &cases,
         };
-        console::print(&format!("{}{}\n\n", table.render(), verdict(&experiment, &rooms, gpu)))?;
+        console::print(&format!("{}{}\n\n", table.render(), verdict(&experiment, &rooms, gpu, memory)))?;
     }
     Ok(exit)
 }
 
 /// Whether there is room, for all cases in a line.
-fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu) -> String {
+fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu, memory: Option<u64>) -> String {
     let outside = gpu.outside();
     let how = if outside.is_measured { "measured" } else { "reckoned from an h200's" };
     let besides = format!("beside {} of context and libraries ({how})", format_bytes(outside.total()));
@@ -72,10 +85,12 @@ fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu) -> String {
     let tightest = rooms.iter().enumerate().max_by_key(|(_, r)| (r.reserved.saturating_sub(r.limit), r.reserved));
     let Some((i, tight)) = tightest else { return String::new() };
     // A file's own limit says less about the GPU than about what it wants to show.
-    let of = if tight.limit < gpu.total_memory.saturating_sub(outside.total()) {
-        format!("its memory_limit of {}", format_bytes(tight.limit))
-    } else {
-        format!("{}'s {} {besides}", gpu.name, format_bytes(gpu.total_memory))
+    let of = match memory {
+        Some(bytes) if tight.limit == bytes => format!("{} for the allocator", format_bytes(bytes)),
+        None if tight.limit == gpu.total_memory.saturating_sub(outside.total()) => {
+            format!("{}'s {} {besides}", gpu.name, format_bytes(gpu.total_memory))
+        }
+        _ => format!("its memory_limit of {}", format_bytes(tight.limit)),
     };
     let case = &experiment.cases[i].key;
     let (place, all) = if rooms.len() == 1 {

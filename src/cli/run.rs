@@ -15,6 +15,7 @@ use crate::meta::format_bytes;
 use crate::model::Work;
 use crate::ops::RuleContext;
 use crate::predict::predict;
+use crate::predict::room::most;
 use crate::report::files;
 use crate::report::journal::Setting;
 use crate::report::number::thousands;
@@ -28,7 +29,7 @@ use crate::train;
 use super::args::{DeviceName, Files};
 use super::crew::{Crew, Job, Outcome, Report};
 use super::exit::{Exit, Failure};
-use super::share::{Context, Share, State};
+use super::share::{Context, Share, State, Written};
 use super::{console, interrupt, load, machine};
 
 #[derive(Debug, clap::Args)]
@@ -308,11 +309,14 @@ impl Run<'_> {
         if !self.shares[share].is_done() {
             return Ok(());
         }
-        let (text, fine) = self.shares[share].finish(&self.context)?;
+        let Written { report, fine, replaced } = self.shares[share].finish(&self.context)?;
         if !fine {
             self.exit = Exit::Failed;
         }
-        self.texts[share] = Some(text);
+        if let Some(what) = replaced {
+            self.progress.suspend(|| console::note(&what));
+        }
+        self.texts[share] = Some(report);
         while let Some(text) = self.texts.get_mut(self.printed).and_then(Option::take) {
             self.printed += 1;
             if !self.quiet {
@@ -345,23 +349,17 @@ fn refuse_what_does_not_fit(shares: &[Share], cx: RuleContext<'_>, at_once: usiz
         for (i, slot) in share.slots.iter().enumerate() {
             if let State::Waiting(case) = &slot.state {
                 let rows = predict(&case.work, cx, case.allocator.clone());
-                needs.push((rows.iter().map(|p| p.memory.reserved.max(p.memory.peak)).max().unwrap_or(0), share.title(i)));
+                let (peak, reserved) = most(&rows);
+                needs.push((reserved.max(peak), share.title(i)));
             }
         }
     }
-    let available_text = format_bytes(available);
-    let mut refused: Vec<String> = needs
-        .iter()
-        .filter(|(needed, _)| *needed > available)
-        .map(|(needed, title)| {
-            format!("{title}: needs {} of memory on the host, of which {available_text} are available", format_bytes(*needed))
-        })
-        .collect();
+    let mut refused: Vec<String> = needs.iter().filter_map(|(needed, title)| machine::lacks(title, *needed, available)).collect();
     needs.sort_by_key(|(needed, _)| std::cmp::Reverse(*needed));
     let together = needs.iter().take(at_once).map(|(needed, _)| needed).fold(0u64, |sum, n| sum.saturating_add(*n));
     if refused.is_empty() && together > available {
-        let needed = format_bytes(together);
-        refused.push(format!("{at_once} cases at once may need {needed}, of which {available_text} are available: lower --jobs"));
+        let (needed, available) = (format_bytes(together), format_bytes(available));
+        refused.push(format!("{at_once} cases at once may need {needed}, of which {available} are available: lower --jobs"));
     }
     if refused.is_empty() {
         return Ok(());

@@ -12,8 +12,10 @@ use crate::predict::predict;
 use crate::record::{DeviceMemory, Predicted};
 use crate::report::files::write_whole;
 use crate::report::journal::{self, Finished, Journal, Setting, read_journal, read_results};
+use crate::report::number::thousands;
 use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
+use crate::report::words::count;
 use crate::report::{CaseReport, Labels, Table, join, pace, results, training};
 use crate::whole::WriteError;
 
@@ -55,9 +57,19 @@ pub(super) enum State {
     Ended {
         finished: Finished,
         predicted: Vec<Predicted>,
-        /// Whether it failed on the way, so that nothing of it counts later.
-        failed: bool,
+        /// Where it failed on the way, so that nothing of it counts later: how many rows it was to have.
+        failed: Option<usize>,
     },
+}
+
+/// What came of a share whose files are written.
+pub(super) struct Written {
+    /// What is to be printed.
+    pub(super) report: String,
+    /// Whether all is as foreseen.
+    pub(super) fine: bool,
+    /// What of results that were there before gave way to those of a failed case.
+    pub(super) replaced: Option<String>,
 }
 
 /// What the whole run was, for the run file.
@@ -114,7 +126,7 @@ impl Share {
             let State::Waiting(case) = &slot.state else { continue };
             if let Some(finished) = past.iter().find(|p| p.experiment == slot.experiment) {
                 let predicted = predict(&case.work, cx, case.allocator.clone());
-                slot.state = State::Ended { finished: finished.clone(), predicted, failed: false };
+                slot.state = State::Ended { finished: finished.clone(), predicted, failed: None };
             }
         }
     }
@@ -136,19 +148,24 @@ impl Share {
     /// # Errors
     /// The journal cannot be written.
     pub(super) fn take(&mut self, slot: usize, outcome: Outcome) -> Result<(), WriteError> {
-        let Outcome { predicted, rows, micro_steps, device_memory, scratch, failure, .. } = outcome;
+        let Outcome { mut predicted, rows, micro_steps, device_memory, scratch, failure, .. } = outcome;
+        let foreseen = predicted.len();
+        if failure.is_some() {
+            // What was not come to is nobody's row.
+            predicted.truncate(rows.len());
+        }
         let slot = &mut self.slots[slot];
         let finished = Finished { experiment: slot.experiment.clone(), rows, micro_steps, device_memory, scratch };
         if let (Some(journal), None) = (&mut self.journal, &failure) {
             journal.add(&finished).map_err(|source| WriteError::File { path: self.outputs.journal.clone(), source })?;
         }
-        slot.state = State::Ended { finished, predicted, failed: failure.is_some() };
+        slot.state = State::Ended { finished, predicted, failed: failure.map(|_| foreseen) };
         Ok(())
     }
 
     fn ended(&self) -> impl Iterator<Item = (&Slot, &Finished, &[Predicted])> {
         self.slots.iter().filter_map(|slot| match &slot.state {
-            State::Ended { finished, predicted, failed: false } => Some((slot, finished, &**predicted)),
+            State::Ended { finished, predicted, failed: None } => Some((slot, finished, &**predicted)),
             _ => None,
         })
     }
@@ -163,6 +180,22 @@ impl Share {
         self.slots.iter().filter_map(report).collect()
     }
 
+    /// What is lost with the results that are there, where a case has failed: its rows stop short, and take the place of what stood there.
+    fn replaces(&self) -> Option<String> {
+        let failed = |slot: &Slot| match &slot.state {
+            State::Ended { finished, failed: Some(foreseen), .. } => Some((finished.rows.len(), *foreseen)),
+            _ => None,
+        };
+        let short: Vec<(usize, usize)> = self.slots.iter().filter_map(failed).collect();
+        if short.is_empty() || !self.outputs.results.exists() {
+            return None;
+        }
+        let (rows, of) = short.iter().fold((0, 0), |(rows, of), (r, f)| (rows + r, of + (*f).max(*r)));
+        let (cases, path) = (count(short.len(), "failed case"), self.outputs.results.display());
+        let rows = thousands(rows as u128);
+        Some(format!("{path} replaced the file that was there; of {cases} it holds {rows} of {}", count(of, "row")))
+    }
+
     /// What an interrupted run has done, as a results file of its own.
     ///
     /// # Errors
@@ -171,12 +204,11 @@ impl Share {
         write_whole(&self.outputs.partial, &results::to_csv(&self.reports()))
     }
 
-    /// Writes the files of a share that is done, and takes away what stood in for them. Returns what is to be printed, and whether all is
-    /// as foreseen.
+    /// Writes the files of a share that is done, and takes away what stood in for them.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub(super) fn finish(&mut self, context: &Context<'_>) -> Result<(String, bool), WriteError> {
+    pub(super) fn finish(&mut self, context: &Context<'_>) -> Result<Written, WriteError> {
         let reports = self.reports();
         let ended: Vec<(&Slot, &Finished)> = self
             .slots
@@ -199,7 +231,7 @@ impl Share {
                 .map(|(slot, f)| run_file::Case {
                     key: slot.labels.case.clone(),
                     device_memory: f.device_memory,
-                    failed: matches!(slot.state, State::Ended { failed: true, .. }),
+                    failed: matches!(slot.state, State::Ended { failed: Some(_), .. }),
                     experiment: slot.experiment.clone(),
                 })
                 .collect(),
@@ -208,6 +240,7 @@ impl Share {
         let last = ended.last().filter(|_| timed && context.facts.device != "virtual");
         let pace = last.and_then(|(slot, f)| pace::sentence(&f.micro_steps, &slot.experiment, context.facts.device)).unwrap_or_default();
         let steps = ended.iter().map(|(slot, f)| (&*slot.labels.case, &*f.micro_steps));
+        let replaced = self.replaces();
         write_whole(&self.outputs.results, &results::to_csv(&reports))?;
         write_whole(&self.outputs.training, &training::to_csv(self.is_sweep, timed, steps))?;
         write_whole(&self.outputs.run, run_file.to_toml().as_bytes())?;
@@ -218,9 +251,10 @@ impl Share {
         }
         let table =
             Table { name: &self.name, description: &self.description, place: &context.facts.place, measured: true, cases: &reports };
-        let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: true, .. }));
+        let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: Some(_), .. }));
         let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
         let device = held.map(|held| load::in_words(&held)).unwrap_or_default();
-        Ok((format!("{}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display()), fine))
+        let report = format!("{}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display());
+        Ok(Written { report, fine, replaced })
     }
 }

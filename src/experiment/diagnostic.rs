@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 /// A stretch of one of the texts that an experiment is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,8 +133,9 @@ impl Diagnostics {
     pub fn render(&self, styled: bool) -> String {
         let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         let mut drawn = String::new();
+        let mut columns = Columns::default();
         for diagnostic in &self.list {
-            drawn += &renderer.render(&[self.group(diagnostic)]);
+            drawn += &self.draw(diagnostic, &renderer, &mut columns);
             drawn += "\n\n";
         }
         match self.list.len() {
@@ -145,20 +146,61 @@ impl Diagnostics {
         drawn
     }
 
-    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> annotate_snippets::Group<'a> {
+    fn draw(&self, diagnostic: &Diagnostic, renderer: &Renderer, columns: &mut Columns) -> String {
         let title = Level::ERROR.primary_title(diagnostic.message.as_str());
-        let group = match diagnostic.span {
-            None => annotate_snippets::Group::with_title(title),
-            Some(span) => {
-                let source = &self.sources[span.source as usize];
-                let (number, line, within) = self.line(span);
-                let snippet =
-                    Snippet::source(line).path(source.name.as_str()).line_start(number).annotation(AnnotationKind::Primary.span(within));
-                title.element(snippet)
-            }
+        let hints = diagnostic.hints.iter().map(|h| Level::HELP.message(h.as_str()));
+        let Some(span) = diagnostic.span else { return renderer.render(&[Group::with_title(title).elements(hints)]) };
+        let name = self.sources[span.source as usize].name.as_str();
+        let (number, line, within) = self.line(span);
+        let column = columns.of((span.source, number), line, within.start);
+        let draw = |name, line, within| {
+            let snippet = Snippet::source(line).path(name).line_start(number).annotation(AnnotationKind::Primary.span(within));
+            renderer.render(&[title.element(snippet).elements(hints)])
         };
-        group.elements(diagnostic.hints.iter().map(|h| Level::HELP.message(h.as_str())))
+        if line.len() <= 2 * SHOWN {
+            return draw(name, line, within);
+        }
+        // The column that is drawn is that within what is handed over.
+        let (excerpt, within) = excerpt(line, within);
+        let drawn_column = excerpt[..within.start].chars().count() + 1;
+        let name: String = name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+        draw(STAND_IN, excerpt, within).replacen(&format!("{STAND_IN}:{number}:{drawn_column}"), &format!("{name}:{number}:{column}"), 1)
     }
+}
+
+/// The characters before a place in its line. Mistakes come in the order of the text, so that a line with many is gone over once.
+#[derive(Debug, Default)]
+struct Columns {
+    /// The line's source and number.
+    line: (u32, usize),
+    /// As far as was counted: bytes, and the characters in them.
+    bytes: usize,
+    characters: usize,
+}
+
+impl Columns {
+    /// The column, from 1, of byte `start` of a line.
+    fn of(&mut self, number: (u32, usize), line: &str, start: usize) -> usize {
+        if self.line != number || start < self.bytes {
+            *self = Self { line: number, ..Self::default() };
+        }
+        self.characters += line[self.bytes..start].chars().count();
+        self.bytes = start;
+        self.characters + 1
+    }
+}
+
+/// The source's name while its place is not yet right: a character that stands for nothing else.
+const STAND_IN: &str = "\u{FFFC}";
+
+/// Bytes of a line that are handed over on either side of where a mistake begins; what is shown is less.
+const SHOWN: usize = 400;
+
+/// A part of a long line, and where the mistake lies in it: drawing takes as long as what is handed over, for each of its mistakes.
+fn excerpt(line: &str, within: Range<usize>) -> (&str, Range<usize>) {
+    let from = floor_boundary(line, within.start.saturating_sub(SHOWN));
+    let to = floor_boundary(line, within.start + SHOWN);
+    (&line[from..to], within.start - from..within.end.min(to) - from)
 }
 
 impl fmt::Display for Diagnostics {

@@ -134,11 +134,16 @@ impl Reader {
 
     /// Notes an unknown name, with the nearest known one.
     pub(super) fn unknown(&mut self, span: Span, message: &str, name: &str, known: &[&str]) {
+        self.unknown_of(span, message, name, known, known.len());
+    }
+
+    /// The same, where those known are the first of `count`.
+    fn unknown_of(&mut self, span: Span, message: &str, name: &str, known: &[&str], count: usize) {
         let hint = match (words::nearest(name, known), known) {
             (Some(nearest), _) => format!("did you mean `{nearest}`?"),
             (None, []) => "it takes no fields".to_owned(),
             (None, [only]) => format!("there is only `{only}`"),
-            (None, known) if known.len() > words::MOST_NAMES => format!("there are {} names, none of them like it", known.len()),
+            (None, _) if count > words::MOST_NAMES => format!("there are {count} names, none of them like it"),
             (None, known) => format!("there are {}", words::list(known.iter().map(|k| words::code(k)))),
         };
         self.mistake(Diagnostic::new(span, message).hint(hint));
@@ -315,13 +320,13 @@ impl Reader {
     fn block_use(&mut self, name: &str, span: Span) -> Option<Sequence> {
         match self.blocks.get(name) {
             None => {
-                let known: Vec<String> = self.blocks.keys().cloned().collect();
+                let (known, count): (Vec<String>, _) = (self.blocks.keys().take(words::MOST_NAMES).cloned().collect(), self.blocks.len());
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 if known.is_empty() {
                     let hint = format!("name a list of layers: `[model.blocks]`, then `{name} = [ … ]`");
                     self.mistake(Diagnostic::new(span, format!("there is no block `{name}`")).hint(hint));
                 } else {
-                    self.unknown(span, &format!("there is no block `{name}`"), name, &known);
+                    self.unknown_of(span, &format!("there is no block `{name}`"), name, &known, count);
                 }
                 None
             }

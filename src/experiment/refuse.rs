@@ -8,9 +8,9 @@ use super::read::Reader;
 use super::resolve::place;
 use crate::meta::{DType, TensorMeta};
 use crate::model::layer::Origin;
-use crate::model::plan::{Body, LayerId, Step};
+use crate::model::plan::{Body, LayerId, Program, Step};
 use crate::model::versions::{Kept, Modified, modified};
-use crate::model::{Loop, Plan, StateKind};
+use crate::model::{Loop, Loss, Plan, StateKind};
 use crate::ops::OpRule;
 use crate::optim::{Implementation, Optimizer};
 
@@ -56,7 +56,7 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
 
 /// What only the plan shows: types that operators do not take together, an output that the loss cannot view, nothing to train, and tensors
 /// that autograd keeps and another operator writes into.
-pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut Reader) {
+pub(super) fn plan(plan: &Plan, loss: Loss, origins: &[Origin], train: &Entry, reader: &mut Reader) {
     let known = |layer: LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
     if plan.settings.amp.is_some() {
         let mut seen = BTreeSet::new();
@@ -75,8 +75,8 @@ pub(super) fn plan(plan: &Plan, origins: &[Origin], train: &Entry, reader: &mut 
             types(&program.forward, &program.values, &mut refused);
         }
     }
-    let copies = |s: &Step| matches!(s, Step::Run { op, .. } if op.rule().name() == "contiguous");
-    if plan.programs.iter().filter_map(|p| p.criterion.as_ref()).flat_map(|b| &b.steps).any(copies) {
+    let output = |p: &Program| p.values[p.forward.result.0 as usize].clone();
+    if plan.programs.iter().any(|p| p.criterion.is_some() && !loss.can_view(&output(p))) {
         let message = "cross_entropy views the model's output as rows of classes, but the last layer leaves it with the length outermost";
         let words = "PyTorch: `view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
                      contiguous subspaces). Use .reshape(...) instead.`";

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::sweep::SWEPT;
+use super::sweep::swept;
 use super::tables::{EXPERIMENT, RANGE};
 use crate::model::field::{Field, Interval, Kind, Literal, Presence, Variant};
 use crate::model::layer::{BLOCK, KINDS, LayerKind};
@@ -110,7 +110,7 @@ fn tagged(name: &str, doc: &str, mut body: Value, bare: bool) -> Vec<Value> {
 
 /// The swept tables again, with values for each leaf.
 fn sweep() -> Value {
-    let swept = EXPERIMENT.iter().filter(|f| SWEPT.contains(&f.name));
+    let swept = EXPERIMENT.iter().filter(|f| swept(f.name).is_some());
     let properties: Map<String, Value> = swept.map(|f| (f.name.to_owned(), axes(f))).collect();
     let doc = EXPERIMENT.iter().find(|f| f.name == "sweep").map_or("", |f| f.doc);
     json!({ "type": "object", "description": doc, "properties": properties, "additionalProperties": false })

@@ -3,10 +3,8 @@
 use super::diagnostic::{Diagnostic, Span};
 use super::document::{Data, Node, parse_value};
 use super::read::Reader;
-use super::sweep::{Axis, Key, SWEPT, distinct, set};
-use super::tables::{ALLOCATOR, DATA, LOG, MODEL, SAVE, TRAIN};
+use super::sweep::{Axis, Key, SWEPT, distinct, set, swept, swept_names};
 use super::train::MOST_VALUES;
-use crate::model::field::Field;
 
 /// Applies one argument, whose text is source number `source`, to a document and its axes.
 pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
@@ -23,16 +21,16 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
         start += part.len() + 1;
     }
     let (first, span) = &path[0];
-    if !SWEPT.contains(&first.as_str()) || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
+    if swept(first).is_none() || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
         let mut reader = Reader::default();
-        if SWEPT.contains(&first.as_str()) {
+        if swept(first).is_some() {
             reader
                 .mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint("for example `train.batch_size=8`"));
-        } else if let Some(table) = SWEPT.iter().find(|table| path.len() == 1 && fields(table).iter().any(|f| f.name == first)) {
+        } else if let Some((table, _)) = SWEPT.iter().find(|(_, fields)| path.len() == 1 && fields.iter().any(|f| f.name == first)) {
             let message = format!("`{first}` cannot be overridden");
             reader.mistake(Diagnostic::new(*span, message).hint(format!("did you mean `{table}.{first}`?")));
         } else {
-            reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, SWEPT);
+            reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, &swept_names());
         }
         mistakes.append(&mut reader.mistakes);
         return;
@@ -49,18 +47,6 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
             }
         }
         None => axes.push(Axis { path, values: nodes }),
-    }
-}
-
-/// The fields of a table that can be overridden.
-fn fields(table: &str) -> &'static [Field] {
-    match table {
-        "model" => MODEL,
-        "train" => TRAIN,
-        "data" => DATA,
-        "log" => LOG,
-        "save" => SAVE,
-        _ => ALLOCATOR,
     }
 }
 

@@ -3,8 +3,9 @@
 use super::diagnostic::{Diagnostic, Span};
 use super::document::{Data, Entry, Node};
 use super::read::Reader;
-use super::tables::RANGE;
+use super::tables::{ALLOCATOR, DATA, LOG, MODEL, RANGE, SAVE, TRAIN};
 use super::train::{MOST_VALUES, range_of};
+use crate::model::field::Field;
 
 use std::rc::Rc;
 
@@ -28,8 +29,19 @@ impl Axis {
     }
 }
 
-/// Tables that a sweep may mirror.
-pub(super) const SWEPT: &[&str] = &["model", "train", "data", "log", "save", "allocator"];
+/// Tables that a sweep may mirror, and whose keys can be overridden.
+pub(super) const SWEPT: &[(&str, &[Field])] =
+    &[("model", MODEL), ("train", TRAIN), ("data", DATA), ("log", LOG), ("save", SAVE), ("allocator", ALLOCATOR)];
+
+/// The fields of a table that a sweep may mirror.
+pub(super) fn swept(table: &str) -> Option<&'static [Field]> {
+    SWEPT.iter().find(|(name, _)| *name == table).map(|(_, fields)| *fields)
+}
+
+/// The names of those tables.
+pub(super) fn swept_names() -> Vec<&'static str> {
+    SWEPT.iter().map(|(name, _)| *name).collect()
+}
 
 /// The axes of `[sweep]`, in the order of the file.
 pub(super) fn axes(root: &Node, mistakes: &mut Vec<Diagnostic>) -> Vec<Axis> {
@@ -40,11 +52,11 @@ pub(super) fn axes(root: &Node, mistakes: &mut Vec<Diagnostic>) -> Vec<Axis> {
         return axes;
     };
     for entry in entries {
-        if SWEPT.contains(&entry.key.as_str()) {
+        if swept(&entry.key).is_some() {
             collect(entry, &mut Vec::new(), &mut axes, mistakes);
         } else {
             let mut reader = Reader::default();
-            reader.unknown(entry.key_span, &format!("[sweep] has no `{}`", entry.key), &entry.key, SWEPT);
+            reader.unknown(entry.key_span, &format!("[sweep] has no `{}`", entry.key), &entry.key, &swept_names());
             mistakes.append(&mut reader.mistakes);
         }
     }

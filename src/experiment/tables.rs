@@ -151,7 +151,7 @@ pub const OPTIMIZERS: &[Variant] = &[
 pub const ALLOCATOR: &[Field] = &[
     Field::optional(
         "max_split_size_mb",
-        Kind::Integer { least: 11, most: i64::MAX as u64 },
+        SIZE,
         "unlimited",
         "Blocks of this many MiB and more are never split; at least large_segment_size_mb.",
     ),
@@ -176,7 +176,7 @@ pub const ALLOCATOR: &[Field] = &[
     ),
     Field::optional(
         "max_non_split_rounding_mb",
-        Kind::Integer { least: 11, most: i64::MAX as u64 },
+        SIZE,
         "large_segment_size_mb",
         "How much larger than the request a block that may not be split can be and still be taken; at least large_segment_size_mb.",
     ),

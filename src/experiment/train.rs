@@ -66,7 +66,7 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     }
     let network = Network { layers, samples, vocabulary, loss, settings };
     let (plan, origins) = network.lower();
-    refuse::plan(&plan, &origins, train_entry, reader);
+    refuse::plan(&plan, loss, &origins, train_entry, reader);
     reader.mistakes.is_empty().then_some(plan)
 }
 

@@ -7,8 +7,10 @@ mod device;
 mod probe;
 mod recorder;
 mod sampler;
+mod stretches;
 
 pub use device::{count_loaded, device_memory};
 pub use probe::{out_of_memory, row};
 pub use recorder::{End, Entry, Failure, Held, Recorder};
 pub use sampler::Sampler;
+pub use stretches::Stretches;

@@ -54,6 +54,12 @@ impl Loss {
             .then(|| "cross_entropy needs an output of shape […, classes], but each sample's output is a single number".to_owned())
     }
 
+    /// Whether it can view an output that lies so: cross_entropy takes it as rows of classes.
+    #[must_use]
+    pub fn can_view(self, output: &TensorMeta) -> bool {
+        self != Self::CrossEntropy || output.viewed(&rows_of_classes(&output.shape)).is_some()
+    }
+
     /// The operators.
     pub(super) fn lower(self, output: Var, target: Option<Var>, cx: &mut Lowering) -> Var {
         let with_target = || target.expect("this loss has targets");
@@ -70,12 +76,16 @@ impl Loss {
     }
 }
 
+/// The shape that cross_entropy sees an output in.
+fn rows_of_classes(output: &Shape) -> Shape {
+    Shape::new([output.rows(), output.last()]).expect("as many elements as the output")
+}
+
 /// `F.cross_entropy(output.view(-1, classes), target.view(-1))`. Autocast does not cast for `log_softmax`, whose type is given
 /// there, but it does for `nll_loss`.
 fn cross_entropy(output: Var, target: Var, cx: &mut Lowering) -> Var {
-    let shape = &cx.meta(output).shape;
-    let rows = Shape::new([shape.rows()]).expect("smaller than the output");
-    let flat = Shape::new([shape.rows(), shape.last()]).expect("as many elements as the output");
+    let flat = rows_of_classes(&cx.meta(output).shape);
+    let rows = Shape::new([flat.rows()]).expect("smaller than the output");
     // Where the output has no such view the plan copies it, and is refused for that: PyTorch does not.
     let logits = cx.reshape(output, flat);
     let classes = cx.run(view::rule::View::plain(rows), &[target]);

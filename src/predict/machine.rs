@@ -380,10 +380,8 @@ impl<'l, 'g> Machine<'l, 'g> {
             (None, _) => Kind::Operator,
         };
         let on_view = view.and(written);
-        let mut views = [NO_NODE; 2];
-        for &i in op.seen.iter().filter(|&&i| op.needs[i]) {
-            views[i] = self.graph.add(id, Kind::Seen(i), 1);
-        }
+        let seen = op.seen.iter().filter(|&&i| op.needs[i]);
+        let views: Vec<(usize, NodeId)> = seen.map(|&i| (i, self.graph.add(id, Kind::Seen(i), 1))).collect();
         let node = self.graph.add(id, kind, op.outputs.len());
         for (i, (&value, &needed)) in op.inputs.iter().zip(&op.needs).enumerate() {
             let edge = if !needed {
@@ -395,12 +393,12 @@ impl<'l, 'g> Machine<'l, 'g> {
                 Edge::Node(variable.node, variable.output)
             };
             let edge = if on_view == Some(i) { self.graph.base_of(edge) } else { edge };
-            match views.get(i) {
-                Some(&view) if view != NO_NODE => {
+            match views.iter().find(|(seen, _)| *seen == i) {
+                Some(&(_, view)) => {
                     self.graph.connect(view, edge);
                     self.graph.connect(node, Edge::Node(view, 0));
                 }
-                _ => self.graph.connect(node, edge),
+                None => self.graph.connect(node, edge),
             }
         }
         node

@@ -122,12 +122,20 @@ impl Search<'_> {
         }
     }
 
-    /// Whether all values asked about from a far smaller one up to `low` need the same.
+    /// Whether all values asked about from a far smaller one up to `low` need the same. Those below where the search set out may need less, so
+    /// they are asked about too.
     fn level(&mut self, low: u64, far: u64) -> Option<Largest> {
         let peak = self.ask(low).peak;
-        let (&from, _) = self.known.range(..=low).rev().take_while(|(_, p)| p.fits && p.peak == peak).last()?;
-        let lowest = self.known.keys().next() == Some(&from);
-        (low / far >= from).then_some(if lowest { Largest::Indifferent } else { Largest::Level(from) })
+        let same = |p: &Probe| p.fits && p.peak == peak;
+        let (&from, _) = self.known.range(..=low).rev().take_while(|(_, p)| same(p)).last()?;
+        if low / far < from {
+            return None;
+        }
+        let mut from = from;
+        while from > 1 && same(&self.ask(from / 2)) {
+            from /= 2;
+        }
+        Some(if from == 1 { Largest::Indifferent } else { Largest::Level(from) })
     }
 
     /// The highest value known to fit below one that does not.

@@ -1,17 +1,11 @@
 //! What a loop measures besides memory: points in the device's work, and what the machine shows meanwhile. Where it is not asked to, nothing
 //! is done.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::exec::{Exec, Reached};
-use crate::measure::Sampler;
+use crate::measure::{Sampler, Stretches};
 use crate::record::Load;
-
-/// Micro-steps one after the other whose computing is measured, so that what lies between them is seen too.
-const STRETCH: u32 = 32;
-/// From the beginning of one stretch to that of the next, at least, for each second that measuring it costs the program: it may cost a
-/// hundredth of the time.
-const SELDOM: u32 = 100;
 
 /// The loop's clock.
 pub(super) struct Clock {
@@ -20,12 +14,7 @@ pub(super) struct Clock {
     sampler: Option<Sampler>,
     /// A point in the device's work, and when that was, in seconds since the loop began.
     known: Option<(Reached, f64)>,
-    /// What it costs the program to measure one micro-step's computing.
-    cost: Duration,
-    /// Micro-steps that are left of this stretch.
-    left: u32,
-    /// When the next may begin.
-    next: Instant,
+    stretches: Stretches,
 }
 
 impl Clock {
@@ -40,21 +29,12 @@ impl Clock {
             (now, 0.0)
         });
         let began = Instant::now();
-        Self { began, sampler, known, cost: exec.cost_of_reaching() * 2, left: 0, next: began }
+        Self { began, sampler, known, stretches: Stretches::new(exec.cost_of_reaching() * 2) }
     }
 
-    /// Whether the computing of a micro-step that begins now is to be measured: of each, unless they are so short that it would cost more than a
-    /// hundredth of the time.
+    /// Whether the computing of a micro-step that begins now is to be measured.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
-        if self.known.is_none() || (self.left == 0 && now < self.next) {
-            return false;
-        }
-        if self.left == 0 {
-            self.left = STRETCH;
-            self.next = now + self.cost * STRETCH * SELDOM;
-        }
-        self.left -= 1;
-        true
+        self.known.is_some() && self.stretches.is_due(now.saturating_duration_since(self.began))
     }
 
     /// When that was, in seconds since the loop began. Points are asked for in order, each before 512 others were reached.

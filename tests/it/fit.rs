@@ -154,6 +154,88 @@ fn fit_says_what_it_cannot_answer() {
     assert!(out.stdout.contains("memory does not depend on train.steps"), "{}", out.stdout);
 }
 
+/// The case as it stands, of an answer as JSON.
+fn as_written(s: &Sandbox, file: &str, axis: &str) -> Value {
+    let out = s.run(&["fit", file, "--memory", "1GiB", "--json", "--axis", axis]);
+    let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+    answer["cases"][0]["switches"][0].clone()
+}
+
+#[test]
+fn json_tells_apart_what_depends_on_no_value_and_what_is_level_from_one_on() {
+    let s = Sandbox::new();
+    // Adam's moments are there from the first step's end on: with one step nothing of the second is seen.
+    s.write("small.toml", SMALL).write("adam.toml", &SMALL.replace("\"sgd\"", "\"adam\"").replace("steps = 1", "steps = 3"));
+    let of = |file: &str, axis: &str| {
+        let found = as_written(&s, file, axis);
+        (found["answer"].as_str().unwrap().to_owned(), found["largest"].as_u64(), found["level_from"].as_u64())
+    };
+    assert_eq!(of("small.toml", "train.steps"), ("indifferent".to_owned(), None, Some(1)));
+    assert_eq!(of("adam.toml", "train.accumulation_steps"), ("level".to_owned(), None, Some(2)));
+    let (answer, largest, level) = of("small.toml", "train.batch_size");
+    assert_eq!((answer.as_str(), largest.is_some(), level), ("largest", true, None));
+    let out = s.run(&["fit", "adam.toml", "--memory", "1GiB", "--axis", "train.accumulation_steps", "--verify"]).exits(0);
+    assert!(out.stdout.contains("memory does not grow with train.accumulation_steps from 2 on"), "{}", out.stdout);
+    assert!(out.stdout.contains("any from 2") && !out.stdout.contains("DIFFER"), "{}", out.stdout);
+}
+
+#[test]
+fn an_axis_that_the_file_does_not_say_begins_where_the_language_takes_it() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "allocator.max_split_size_mb"]).exits(0);
+    assert!(out.stdout.contains("with allocator.max_split_size_mb = 32"), "{}", out.stdout);
+    let refused = s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.dtype"]).exits(2);
+    assert!(refused.stderr.contains("train.dtype=1"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_switch_that_ends_elsewhere_says_why() {
+    let s = Sandbox::new();
+    let deep = format!("layers = [{}]", vec!["{ linear = { out_features = 8 } }"; 5].join(", "));
+    s.write(
+        "deep.toml",
+        &SMALL
+            .replace("layers = [{ linear = { out_features = 4 } }]", &deep)
+            .replace("steps = 1", "steps = 1\ncheckpointing = { segments = 2 }"),
+    );
+    let out = s.run(&["fit", "deep.toml", "--memory", "1GiB", "--axis", "train.checkpointing.segments"]).exits(0);
+    assert!(out.stdout.contains("train.checkpointing.segments = 5 fits, and 6 is refused: 6 segments of a model with 5"), "{}", out.stdout);
+    assert!(out.stdout.contains("checkpointing = true: train.checkpointing.segments = 1 is refused: "), "{}", out.stdout);
+}
+
+#[test]
+fn what_the_machine_cannot_hold_is_not_verified_on_the_host() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    s.run(&["fit", "small.toml", "--memory", "16MiB", "--verify", "--device", "host"]).exits(1).complains(&[]);
+    let out = s.run(&["fit", "small.toml", "--memory", "80MiB", "--verify", "--device", "host"]).exits(0);
+    assert!(out.stdout.contains("agree") && !out.stdout.contains("DIFFER"), "{}", out.stdout);
+    let out = s.run(&["fit", "small.toml", "--memory", "64TiB", "--verify", "--device", "host"]);
+    out.exits(1).complains(&["as written: needs", "of memory on the host", "nothing was run"]);
+}
+
+#[test]
+fn predict_asks_of_so_much_memory_as_fit_does() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let out = s.run(&["predict", "small.toml", "--memory", "80MiB"]).exits(0);
+    assert!(out.stdout.contains("fits in 80.00 MiB for the allocator; "), "{}", out.stdout);
+    let out = s.run(&["predict", "small.toml", "--memory", "8MiB"]).exits(1);
+    assert!(out.stdout.contains("does not fit in 8.00 MiB for the allocator; ") && out.stdout.contains("MiB too little"), "{}", out.stdout);
+    assert!(out.stdout.contains("out of memory"), "the table is that of a run in so much: {}", out.stdout);
+    // More than the GPU has, and a limit of the file's own below it.
+    let out = s.run(&["predict", "small.toml", "--memory", "1TiB", "--gpu", "t4", "--set", "train.batch_size=320000000"]).exits(0);
+    assert!(out.stdout.contains("fits in 1.00 TiB for the allocator") || out.stdout.contains("1024.00 GiB"), "{}", out.stdout);
+    let out = s.run(&["predict", "small.toml", "--memory", "1GiB", "--set", "allocator.memory_limit=\"90MiB\""]).exits(0);
+    assert!(out.stdout.contains("fits in its memory_limit of 90.00 MiB"), "{}", out.stdout);
+    // What fit finds is what predict says.
+    let found = as_written(&s, "small.toml", "train.batch_size")["largest"].as_u64().unwrap();
+    let with = |batch: u64| s.run(&["predict", "small.toml", "--memory", "1GiB", "--set", &format!("train.batch_size={batch}")]);
+    with(found).exits(0);
+    with(found + 1).exits(1);
+}
+
 /// The switches' names.
 fn switches(s: &Sandbox, settings: &[&str]) -> Vec<String> {
     s.write("small.toml", SMALL);

@@ -21,6 +21,7 @@ mod fit;
 mod gradients;
 mod host;
 mod import;
+mod large;
 mod losses;
 mod merge;
 mod meta;

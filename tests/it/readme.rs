@@ -122,7 +122,7 @@ fn its_experiments_load() {
 #[test]
 fn its_table_is_what_is_printed() {
     let folder = repository().join("experiments/adamw.toml");
-    let printed = Sandbox::new().run(&[folder.to_str().unwrap(), "--device", "virtual"]).exits(0).stdout;
+    let printed = Sandbox::new().run(&[folder.to_str().unwrap(), "--device", "host"]).exits(0).stdout;
     let table = printed.split("-> ").next().unwrap().trim_end();
     assert!(readme().contains(table), "the README's table is not this one:\n{table}");
 }

@@ -43,5 +43,7 @@ fn nothing_and_everything() {
     assert_eq!(ask(64, 1 << 50, |v| v).0, Largest::All(1 << 40));
     assert_eq!(ask(64, 10, |_| 5).0, Largest::Indifferent);
     assert_eq!(ask(2, 10, |v| v.min(3)).0, Largest::Level(4));
-    assert_eq!(ask(64, 10, |v| v.min(3)).0, Largest::Indifferent);
+    // Below where it sets out it grows: that is looked at too.
+    assert_eq!(ask(64, 10, |v| v.min(3)).0, Largest::Level(4));
+    assert_eq!(ask(64, 10, |v| if v < 7 { 4 } else { 5 }).0, Largest::Level(8));
 }

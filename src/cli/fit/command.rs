@@ -8,14 +8,16 @@ use std::rc::Rc;
 
 use clap::ArgGroup;
 
-use crate::experiment::{Case, Diagnostics};
+use crate::experiment::{Case, Diagnostics, Experiment};
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::model::Work;
+use crate::predict::predict;
 use crate::predict::recompute::recomputed;
-use crate::predict::room::roomy;
+use crate::predict::room::{most, roomy};
 use crate::predict::search::Largest;
 use crate::record::{Measured, MicroStep, Status};
+use crate::report::progress::Progress;
 use crate::scratch::Rules;
 use crate::train::{Observer, Outfit};
 
@@ -25,7 +27,7 @@ use super::trial::Trial;
 use crate::cli::args::{DeviceName, Size, gpu_named};
 use crate::cli::device::Place;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::{console, load, record};
+use crate::cli::{console, load, machine, record};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,9 +87,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         let message = "[allocations] is a script: it has no batch and nothing to switch; `runner predict` says whether it fits";
         return Err(Failure::usage(format!("{}: {message}", args.file.display())));
     }
-    let start = start(&first.cases[0], &args.axis);
-    let set: Vec<String> = args.set.iter().cloned().chain(std::iter::once(format!("{}={start}", args.axis))).collect();
-    let experiment = load::one(&args.file, &set, gpu, |mistakes| mistakes.of_argument(set.len(), "--axis", AXES))?;
+    let (start, experiment) = set_out(args, &first.cases[0], gpu)?;
     let place = if args.verify { Some(place(args.device, gpu)?) } else { None };
     let folder = args.file.parent().unwrap_or(Path::new(""));
     let mut answers = Vec::new();
@@ -101,12 +101,30 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if fine { Exit::Done } else { Exit::Failed })
 }
 
-/// The file's own value of the axis, from which the search sets out; 1 where it has none.
-fn start(case: &Case, axis: &str) -> u64 {
+/// The value from which the search sets out, and the experiment with it: the file's own, or else the first power of two that the language
+/// takes.
+///
+/// # Errors
+/// It takes none: as it words that of the first.
+fn set_out(args: &Args, case: &Case, gpu: &Gpu) -> Result<(u64, Experiment), Failure> {
+    const POWERS: u32 = 40;
+    let with = |value: u64| -> Result<_, Failure> {
+        let set: Vec<String> = args.set.iter().cloned().chain(std::iter::once(format!("{}={value}", args.axis))).collect();
+        let experiment = load::one(&args.file, &set, gpu, |mistakes| mistakes.of_argument(set.len(), "--axis", AXES))?;
+        Ok((value, experiment))
+    };
+    match own(case, &args.axis) {
+        Some(value) => with(value),
+        None => with(1).or_else(|refused| (1..=POWERS).find_map(|power| with(1 << power).ok()).ok_or(refused)),
+    }
+}
+
+/// The file's own value of the axis, where it has one.
+fn own(case: &Case, axis: &str) -> Option<u64> {
     let mut parts = axis.split('.');
     let first = parts.next().and_then(|key| case.resolved.get(key));
     let value = parts.fold(first, |at, key| at?.get(key));
-    value.and_then(toml::Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(1)
+    value.and_then(toml::Value::as_integer).and_then(|n| u64::try_from(n).ok())
 }
 
 /// The virtual device has all the memory that the limit may ask for.
@@ -130,11 +148,7 @@ fn answer(
     trials.extend(list.into_iter().map(|s| (s.name, s.note, s.trial)));
     let mut outcomes = look_at(&trials, axis, start);
     if let Some(place) = place {
-        for ((_, _, trial), outcome) in trials.iter().zip(&mut outcomes) {
-            if let Ok(outcome) = outcome {
-                outcome.verified = Some(verify(trial, axis, start, outcome.largest, place)?);
-            }
-        }
+        verify(&trials, &mut outcomes, axis, start, place)?;
     }
     let mut rows = Vec::new();
     let mut refused = Vec::new();
@@ -184,39 +198,98 @@ fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, Diagnostics
         Largest::Nothing => Some(1),
         Largest::All(_) | Largest::Indifferent | Largest::Level(_) => None,
     };
-    let beyond = next.and_then(|value| asked.limited(&[], axis, value).err()).map(|mistakes| first(&mistakes));
+    let refusal = |value: u64| asked.limited(&[], axis, value).err().map(|mistakes| (value, first(&mistakes)));
+    let beyond = next.and_then(refusal);
     let again = if let Work::Train(plan) = &case.work { recomputed(plan) } else { (0, 0) };
     Ok(Outcome { peak, reserved, again, largest, beyond, verified: None })
 }
 
-/// Runs the value that fits and the one after it.
-fn verify(trial: &Trial, axis: &str, start: u64, largest: Largest, place: &Place) -> Result<Verified, Failure> {
-    let asked = trial.read();
-    let runs = |value: u64| -> Result<bool, Failure> {
-        // What the language refuses does not run.
-        let Ok(case) = asked.limited(&[], axis, value) else { return Ok(false) };
-        let mut heard = Heard(true);
-        record::run(place, &case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, false, &mut heard)?;
-        Ok(heard.0)
-    };
-    let agree = match largest {
-        Largest::Fits(value) => runs(value)? && !runs(value + 1)?,
-        Largest::Nothing => !runs(1)?,
-        Largest::All(value) => runs(value)?,
-        Largest::Indifferent | Largest::Level(_) => runs(start)?,
-    };
-    Ok(if agree { Verified::Agree } else { Verified::Differ })
+/// A run that a prediction foretells.
+struct Claim {
+    /// Which trial's.
+    trial: usize,
+    case: Case,
+    fits: bool,
 }
 
-/// Whether a run came to its end.
-struct Heard(bool);
+/// Runs what is said to fit, and what is said not to. What the language refuses does not run, as foretold.
+///
+/// # Errors
+/// The device fails, or the machine does not hold a run.
+fn verify(
+    trials: &[(String, &'static str, Trial)],
+    outcomes: &mut [Result<Outcome, Diagnostics>],
+    axis: &str,
+    start: u64,
+    place: &Place,
+) -> Result<(), Failure> {
+    let mut claims = Vec::new();
+    for (number, ((_, _, trial), outcome)) in trials.iter().zip(&mut *outcomes).enumerate() {
+        let Ok(outcome) = outcome else { continue };
+        outcome.verified = Some(Verified::Agree);
+        let asked = trial.read();
+        let values = match outcome.largest {
+            Largest::Fits(value) => vec![(value, true), (value + 1, false)],
+            Largest::Nothing => vec![(1, false)],
+            Largest::All(value) | Largest::Level(value) => vec![(value, true)],
+            Largest::Indifferent => vec![(start, true)],
+        };
+        let cases = values.into_iter().filter_map(|(value, fits)| Some((asked.limited(&[], axis, value).ok()?, fits)));
+        claims.extend(cases.map(|(case, fits)| Claim { trial: number, case, fits }));
+    }
+    if place.name() == "host" {
+        let titled = claims.iter().map(|claim| (trials[claim.trial].0.as_str(), &claim.case));
+        refuse_what_does_not_fit(titled, place)?;
+    }
+    let micro_steps = claims.iter().map(|claim| load::micro_steps(&claim.case.work)).fold(0, u64::saturating_add);
+    let progress = Progress::new(claims.len(), micro_steps, !console::is_quiet());
+    for (number, Claim { trial, case, fits }) in claims.iter().enumerate() {
+        progress.done(number, claims.len());
+        let mut heard = Heard { to_the_end: true, micro_steps: 0, title: &trials[*trial].0, progress: &progress };
+        let outfit = Outfit { feed: case.feed.as_ref(), ..Outfit::default() };
+        let ran = record::run(place, case, &outfit, false, &mut heard);
+        progress.skip(load::micro_steps(&case.work).saturating_sub(heard.micro_steps));
+        if let (Ok(outcome), true) = (&mut outcomes[*trial], ran.map(|_| heard.to_the_end != *fits).inspect_err(|_| progress.finish())?) {
+            outcome.verified = Some(Verified::Differ);
+        }
+    }
+    progress.finish();
+    Ok(())
+}
 
-impl Observer for Heard {
+/// Refuses runs that this machine has no memory for.
+fn refuse_what_does_not_fit<'a>(cases: impl Iterator<Item = (&'a str, &'a Case)>, place: &Place) -> Result<(), Failure> {
+    let Some(available) = machine::available_memory() else { return Ok(()) };
+    let lacking = cases.filter_map(|(title, case)| {
+        let (peak, reserved) = most(&predict(&case.work, place.rules(), case.allocator.clone()));
+        machine::lacks(title, reserved.max(peak), available)
+    });
+    let mut lines: Vec<String> = lacking.collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    lines.push("nothing was run; `--verify` on the virtual device takes no memory".to_owned());
+    Err(Failure::new(Exit::Failed, lines.join("\n")))
+}
+
+/// Whether a run came to its end; moves the bar.
+struct Heard<'a> {
+    to_the_end: bool,
+    micro_steps: u64,
+    title: &'a str,
+    progress: &'a Progress,
+}
+
+impl Observer for Heard<'_> {
     fn row(&mut self, row: &Measured) {
-        self.0 &= row.status == Status::Ok;
+        self.to_the_end &= row.status == Status::Ok;
+        self.progress.at(self.title, row.at.phase);
     }
 
-    fn micro_step(&mut self, _: &MicroStep) {}
+    fn micro_step(&mut self, _: &MicroStep) {
+        self.micro_steps += 1;
+        self.progress.advance();
+    }
 }
 
 /// For messages.

@@ -35,8 +35,8 @@ pub(super) struct Outcome {
     /// Bytes that forward puts out, and puts out again in backward.
     pub(super) again: (u64, u64),
     pub(super) largest: Largest,
-    /// Why the language refuses the value after the largest, where it is not memory that runs out.
-    pub(super) beyond: Option<String>,
+    /// The value after the largest and why the language refuses it, where it is not memory that runs out.
+    pub(super) beyond: Option<(u64, String)>,
     pub(super) verified: Option<Verified>,
 }
 
@@ -86,6 +86,9 @@ pub(super) fn text((name, description): (&str, &str), axis: &str, budget: &Budge
         }
         rows.extend(answer.rows.iter().map(|(name, note, outcome)| row(name, note, outcome, base)));
         align(&mut text, &rows);
+        for (name, value, reason) in other_refusals(&answer.rows) {
+            let _ = writeln!(text, "{FAINT}{name}: {axis} = {value} is refused: {reason}{FAINT:#}");
+        }
         for (name, reason) in &answer.refused {
             let _ = writeln!(text, "{FAINT}not here: {name}: {reason}{FAINT:#}");
         }
@@ -93,16 +96,23 @@ pub(super) fn text((name, description): (&str, &str), axis: &str, budget: &Budge
     text
 }
 
+/// Switches with which another value is refused, or for another reason, than as written.
+fn other_refusals<'a>(rows: &'a [(String, &'static str, Outcome)]) -> impl Iterator<Item = (&'a str, u64, &'a str)> {
+    let as_written = rows[0].2.beyond.as_ref();
+    let others = rows[1..].iter().filter(move |(_, _, outcome)| outcome.beyond.as_ref() != as_written);
+    others.filter_map(|(name, _, outcome)| outcome.beyond.as_ref().map(|(value, reason)| (name.as_str(), *value, reason.as_str())))
+}
+
 fn sentence(axis: &str, base: &Outcome, limit: u64) -> String {
     match (base.largest, &base.beyond) {
         (Largest::Fits(n), None) => format!("{axis} = {n} fits, {} does not", n + 1),
-        (Largest::Fits(n), Some(reason)) => format!("{axis} = {n} fits, and {} is refused: {reason}", n + 1),
+        (Largest::Fits(n), Some((next, reason))) => format!("{axis} = {n} fits, and {next} is refused: {reason}"),
         (Largest::Nothing, None) => {
             let lacking = base.reserved.saturating_sub(limit);
             let by = if lacking == 0 { String::new() } else { format!(", {} too little", size(lacking)) };
             format!("not even {axis} = 1 fits; as written {} are reserved{by}", size(base.reserved))
         }
-        (Largest::Nothing, Some(reason)) => format!("no {axis} that was tried fits, and 1 is refused: {reason}"),
+        (Largest::Nothing, Some((value, reason))) => format!("no {axis} that was tried fits, and {value} is refused: {reason}"),
         (Largest::All(n), _) => format!("{axis} = {n} fits, the most that is looked at"),
         (Largest::Indifferent, _) => format!("memory does not depend on {axis}"),
         (Largest::Level(n), _) => format!("memory does not grow with {axis} from {n} on"),
@@ -117,7 +127,8 @@ fn row(name: &str, note: &str, outcome: &Outcome, base: &Outcome) -> Vec<Cell> {
     let largest = match outcome.largest {
         Largest::Fits(n) | Largest::All(n) => thousands(u128::from(n)),
         Largest::Nothing => "-".to_string(),
-        Largest::Indifferent | Largest::Level(_) => "any".to_string(),
+        Largest::Indifferent => "any".to_string(),
+        Largest::Level(n) => format!("any from {}", thousands(u128::from(n))),
     };
     let style = if outcome.peak < base.peak { GOOD } else { PLAIN };
     let mut cells = vec![
@@ -163,10 +174,13 @@ pub(super) fn json((name, _): (&str, &str), axis: &str, budget: &Budget, answers
 }
 
 fn outcome(name: &str, note: &str, outcome: &Outcome) -> Value {
-    let largest = match outcome.largest {
-        Largest::Fits(n) | Largest::All(n) => object!(n),
-        Largest::Nothing => object!(0),
-        Largest::Indifferent | Largest::Level(_) => Value::Null,
+    // What was found, the largest value where there is one, and from which on memory does not grow where it does not.
+    let (answer, largest, level_from) = match outcome.largest {
+        Largest::Fits(n) => ("largest", Some(n), None),
+        Largest::All(n) => ("all", Some(n), None),
+        Largest::Nothing => ("nothing", Some(0), None),
+        Largest::Level(n) => ("level", None, Some(n)),
+        Largest::Indifferent => ("indifferent", None, Some(1)),
     };
     object!({
         "switch": name,
@@ -175,8 +189,10 @@ fn outcome(name: &str, note: &str, outcome: &Outcome) -> Value {
         "reserved": outcome.reserved,
         "forward_bytes": outcome.again.0,
         "recomputed_bytes": outcome.again.1,
+        "answer": answer,
         "largest": largest,
-        "next_is_refused": outcome.beyond,
+        "level_from": level_from,
+        "next_is_refused": outcome.beyond.as_ref().map(|(_, reason)| reason),
         "runs_agree": outcome.verified.map(|v| v == Verified::Agree),
     })
 }

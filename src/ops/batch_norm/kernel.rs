@@ -102,7 +102,7 @@ impl OpKernel for BatchNorm {
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        if self.training && !x.is_contiguous() && x.dtype.is_half() {
+        if self.training && path != Path::Cudnn && !x.is_contiguous() && x.dtype.is_half() {
             let _wide = exec.empty(x.with_dtype(DType::F32))?; // PyTorch has no kernel for these and reduces a copy
         }
         let split = Split::of(x.numel() / weight.numel(), weight.numel());

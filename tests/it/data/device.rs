@@ -1,5 +1,9 @@
 //! The pipeline in front of a GPU, over libraries that only count: what is copied when, on which stream, and what waits for what.
 
+use std::time::Duration;
+
+use runner::measure::Stretches;
+
 use super::files::{classifier, write_samples};
 use crate::fake_cuda::libraries;
 use crate::support::{Outcome, Sandbox, rows};
@@ -95,7 +99,7 @@ fn pinned_batches_are_not_waited_for_and_memory_is_not_overwritten() {
 }
 
 #[test]
-fn short_steps_are_measured_a_stretch_at_a_time() {
+fn what_is_measured_of_a_run_is_whole_stretches() {
     let s = Sandbox::new();
     write_samples(&s);
     s.write("a.toml", &classifier(&format!("{NPY}\n[log]\nevery = 50")));
@@ -109,6 +113,27 @@ fn short_steps_are_measured_a_stretch_at_a_time() {
         assert!(stretch.iter().all(|r| r["busy"].is_empty() == r["computing_from"].is_empty()));
         let is_last = number + 1 == stretches.len();
         assert!(stretch[0]["busy"].is_empty() || stretch.len() % 32 == 0 || is_last, "stretch {number} of {}", stretch.len());
+    }
+}
+
+#[test]
+fn measuring_takes_at_most_a_hundredth_of_the_time() {
+    // Steps of so many microseconds, each of which takes four more to measure.
+    for (step, share) in [(100, 1.0 / 4.0), (400, 1.0), (5000, 1.0)] {
+        let cost = Duration::from_micros(4);
+        let mut stretches = Stretches::new(cost);
+        let mut now = Duration::ZERO;
+        let mut due = Vec::new();
+        for _ in 0..128 * 40 {
+            due.push(stretches.is_due(now));
+            now += Duration::from_micros(step);
+        }
+        let measured = u32::try_from(due.iter().filter(|d| **d).count()).unwrap();
+        assert!(cost * measured * 100 <= now, "{measured} of {} steps of {step} µs", due.len());
+        assert!((f64::from(measured) / due.len() as f64 - share).abs() < 0.01, "{measured} of {}", due.len());
+        assert!(due[..32].iter().all(|d| *d), "the first are measured");
+        let runs: Vec<&[bool]> = due.chunk_by(|a, b| a == b).collect();
+        assert!(runs.iter().all(|run| run.len() % 32 == 0), "whole stretches");
     }
 }
 

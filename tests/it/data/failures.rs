@@ -40,7 +40,10 @@ fn a_wrong_checksum_ends_the_run_and_keeps_its_rows() {
     let at = start(&bytes, 11);
     bytes[at + 20] ^= 1;
     std::fs::write(s.path("xy.tfrecord"), &bytes).unwrap();
-    s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["xy.tfrecord", "record 12", "checksum"]);
+    let run = || s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["xy.tfrecord", "record 12", "checksum"]);
+    assert!(!run().stderr.contains("replaced"));
+    // Whatever was there before gives way, and that is told.
+    run().complains(&["note: results/a.csv replaced the file that was there; of 1 failed case it holds 13 of 73 rows\n"]);
     // Two batches of five were good: the model's row, and six rows for each of two steps.
     let kept = rows(&s.read("results/a.csv"));
     assert_eq!(kept.len(), 1 + 2 * 6);

@@ -79,9 +79,9 @@ fn chosen(word: &str) -> Option<Plan> {
     Some(match name {
         "0" => Plan::None,
         "layout" => Plan::Layout(number()?),
-        "input" => Plan::LayoutInput(number()?),
-        "input_plain" => Plan::CopiesInput,
-        "output" => Plan::LayoutOutput,
+        "input" => Plan::LayoutOperands(number()?),
+        "input_plain" => Plan::CopiesOperands,
+        "output" => Plan::LayoutOutputAndWeight,
         "copies" => Plan::Copies(number()?),
         "weight" => Plan::Weight,
         "counters" => Plan::Counters(number()?),
@@ -109,7 +109,7 @@ fn chosen(word: &str) -> Option<Plan> {
         "plain" => Plan::TileParts { tile: pair(first)?, copied: Copied::Plain, parts: second?.parse().ok()? },
         "single" => Plan::TileParts { tile: pair(first)?, copied: Copied::Single, parts: second?.parse().ok()? },
         "tensors" => Plan::TileParts { tile: pair(first)?, copied: Copied::Tensors, parts: second?.parse().ok()? },
-        "forward" => Plan::TileParts { tile: pair(first)?, copied: Copied::Forward, parts: second?.parse().ok()? },
+        "forward" => Plan::TileParts { tile: pair(first)?, copied: Copied::PlainOperands, parts: second?.parse().ok()? },
         _ => return None,
     })
 }

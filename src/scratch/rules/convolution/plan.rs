@@ -16,11 +16,11 @@ pub(super) enum Plan {
     /// All three tensors copied in channels-last order, and so many bytes.
     Layout(u128),
     /// Input and weight copied in channels-last order.
-    LayoutInput(u128),
+    LayoutOperands(u128),
     /// Input and weight copied, nothing padded.
-    CopiesInput,
+    CopiesOperands,
     /// Output and weight copied in channels-last order.
-    LayoutOutput,
+    LayoutOutputAndWeight,
     /// All three tensors copied, nothing padded.
     Copies(u128),
     /// A matrix product with 256 bytes, and counters of so many bytes.
@@ -72,7 +72,7 @@ pub(super) enum Copied {
     /// Input and output, nothing padded.
     Tensors,
     /// Input and weight, nothing padded.
-    Forward,
+    PlainOperands,
 }
 
 impl Copied {
@@ -84,7 +84,7 @@ impl Copied {
             Self::Plain => (input + output + g.weight()) * g.element,
             Self::Single => (input + output + g.weight()) * 4,
             Self::Tensors => (input + output) * g.element,
-            Self::Forward => (input + g.weight()) * g.element,
+            Self::PlainOperands => (input + g.weight()) * g.element,
         }
     }
 }
@@ -95,9 +95,9 @@ impl Plan {
         match self {
             Self::None => 0,
             Self::Layout(own) => layout(g) + own,
-            Self::LayoutInput(own) => Copied::Operands.bytes(g) + own,
-            Self::CopiesInput => Copied::Forward.bytes(g) + 16,
-            Self::LayoutOutput => (g.padded_output() + g.padded_weight()) * g.element + 16,
+            Self::LayoutOperands(own) => Copied::Operands.bytes(g) + own,
+            Self::CopiesOperands => Copied::PlainOperands.bytes(g) + 16,
+            Self::LayoutOutputAndWeight => (g.padded_output() + g.padded_weight()) * g.element + 16,
             Self::Copies(own) => Copied::Plain.bytes(g) + own,
             Self::Counters(counters) => 256 + counters,
             Self::TileCounters(tile) => 256 + tile_counters(g, tile),

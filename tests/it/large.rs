@@ -1,0 +1,61 @@
+//! Files of absurd size: each answered in time that grows with the size alone, of which a minute is many times as much also in a debug build.
+
+use std::fmt::Write as _;
+
+use crate::support::{Outcome, SMALL, Sandbox};
+
+const MANY: usize = 60_000;
+
+/// Predicts `text`, within a minute.
+fn predict(text: &str) -> Outcome {
+    let s = Sandbox::new();
+    s.write("large.toml", text);
+    s.shell("timeout 60 \"$RUNNER\" predict large.toml")
+}
+
+/// The small experiment with other layers.
+fn with_layers(layers: &str) -> String {
+    SMALL.replace("[{ linear = { out_features = 4 } }]", &format!("[{layers}]"))
+}
+
+#[test]
+fn mistakes_in_one_long_line() {
+    let misspelt = 6000;
+    let out = predict(&with_layers(&vec!["\"rel\""; misspelt].join(", "))).exits(2);
+    assert!(out.stderr.ends_with(&format!("{misspelt} mistakes\n")));
+    // Each has its column, and what stands there is drawn.
+    let column = "layers = [".len() + 1 + (misspelt - 1) * "\"rel\", ".len();
+    let last = out.stderr.rsplit("error: ").next().unwrap();
+    assert!(last.contains(&format!("--> large.toml:4:{column}\n")), "{last}");
+    assert!(last.contains("\"rel\", \"rel\"]\n") && last.contains("^^^^^"), "{last}");
+}
+
+#[test]
+fn blocks_that_are_not_there() {
+    let uses = (0..3000).map(|n| format!("{{ block = \"no{n}\" }}")).collect::<Vec<_>>().join(",\n");
+    let mut text = with_layers(&uses) + "[model.blocks]\n";
+    (0..20_000).for_each(|n| writeln!(text, "a{n} = [\"relu\"]").unwrap());
+    let out = predict(&text).exits(2);
+    assert!(out.stderr.contains("there is no block `no2999`") && out.stderr.contains("there are 20000 names"));
+}
+
+#[test]
+fn a_sample_of_many_dimensions_of_size_one() {
+    let ones = vec!["1"; MANY].join(", ");
+    predict(&SMALL.replace("[8]", &format!("[{ones}, 8]"))).exits(0);
+}
+
+#[test]
+fn tensors_by_hand_that_all_live() {
+    let mut text = "[allocations]\nsteps = [\n".to_owned();
+    (0..MANY).for_each(|n| writeln!(text, "{{ alloc = {{ name = \"tensor{n}\", shape = [100] }} }},").unwrap());
+    predict(&(text + "]\n")).exits(0);
+}
+
+#[test]
+fn keys_that_are_not_known() {
+    let mut text = SMALL.to_owned();
+    (0..10_000).for_each(|n| writeln!(text, "key{n} = 1").unwrap());
+    let out = predict(&text).exits(2);
+    assert!(out.stderr.ends_with("10000 mistakes\n"));
+}
