@@ -6,7 +6,8 @@ use std::ffi::CStr;
 
 use super::bindings::cudnn::{self as sys, cudnnDataType_t, cudnnStatus_t};
 
-use super::attention::{AttentionKey, AttentionPlan};
+use super::attention::AttentionPlan;
+use super::attention_graph::AttentionKey;
 use super::context::Cuda;
 use super::convolution::ConvolutionPlan;
 use super::error::CudaError;

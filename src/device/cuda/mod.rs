@@ -2,11 +2,12 @@
 //! block with the reason why it is sound.
 //!
 //! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `event`, `pinned`, `stream`, `staging`, `segments`, `cache`, `module`, `view`, `launch`, `lists`,
-//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `operations`, `attention`, `recurrent`.
+//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `operations`, `attention_graph`, `attention`, `recurrent`.
 #![allow(unsafe_code)]
 
 mod algorithms;
 mod attention;
+mod attention_graph;
 mod bindings;
 mod blas;
 mod cache;
