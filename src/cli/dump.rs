@@ -1,4 +1,7 @@
-//! A recorded run as a memory snapshot that PyTorch's viewers open. Frames name the operator and its layer, and the phase with its step.
+//! A recorded run as a memory snapshot that PyTorch's viewers open. Frames name the operator and its layer, the role that the block plays
+//! in the end, and the phase with its step.
+//!
+//! Invariant: [`category_of`] reads the role from what [`of_run`] writes, and from nothing else.
 
 use std::collections::HashMap;
 
@@ -7,7 +10,7 @@ use crate::alloc::{
 };
 use crate::experiment::Case;
 use crate::measure::{Entry, Recorder};
-use crate::record::{At, Category, Pass, Running};
+use crate::record::{At, Category, Pass, Phase, Running};
 
 use super::names::Names;
 
@@ -15,7 +18,7 @@ use super::names::Names;
 pub(super) fn of_run(recorder: &Recorder, case: &Case, experiment: &str) -> Dump {
     let mut writer =
         Writer { names: Names::of(&case.work), experiment, stacks: Vec::new(), known: HashMap::new(), holders: HashMap::new() };
-    let (trace, annotations) = writer.trace(recorder.history());
+    let (trace, annotations) = writer.trace(recorder);
     let snapshot = recorder.reached_end().map(|e| &e.snapshot).or(recorder.failure().map(|f| &f.snapshot));
     let segments = snapshot.map(|s| writer.segments(s)).unwrap_or_default();
     Dump {
@@ -49,15 +52,14 @@ impl Writer<'_> {
         let word = if running.operator.is_empty() { "allocate" } else { running.operator };
         let name = match running.pass {
             Pass::Backward => format!("{word} (backward, {})", category.name()),
-            Pass::Forward => format!("{word} ({})", category.name()),
+            Pass::Forward | Pass::Step => format!("{word} ({})", category.name()),
         };
         let filename = match (self.names.layer(&running), state.and_then(|n| self.names.state(n))) {
             (_, Some(tensor)) => tensor.to_owned(),
             (Some(layer), None) => layer.to_owned(),
             (None, None) => "-".to_owned(),
         };
-        let phase =
-            Frame { name: at.phase.name().to_owned(), filename: format!("step {}, micro-step {}", at.step, at.micro_step), line: at.step };
+        let phase = Frame { name: at.phase.name().to_owned(), filename: place(at.step, at.micro_step), line: at.step };
         let frames = vec![
             Frame { name, filename, line: 0 },
             phase,
@@ -69,8 +71,10 @@ impl Writer<'_> {
         stack
     }
 
-    fn trace(&mut self, history: &[Entry]) -> (Vec<TraceEntry>, Vec<Annotation>) {
+    fn trace(&mut self, recorder: &Recorder) -> (Vec<TraceEntry>, Vec<Annotation>) {
+        let history = recorder.history();
         let phases = phases(history);
+        let mut in_the_end = recorder.in_the_end().into_iter();
         let mut trace = Vec::new();
         let mut annotations = Vec::new();
         let mut started = 0;
@@ -82,7 +86,8 @@ impl Writer<'_> {
                 trace.push(TraceEntry { action, address, bytes, stream: 0, time_us: trace.len() as u64, stack });
             };
             match entry {
-                Entry::Alloc(held) => {
+                Entry::Alloc(_) => {
+                    let held = in_the_end.next().expect("each block is something in the end");
                     let stack = self.stack((held.running, held.category, held.state, at));
                     self.holders.insert(held.address, (stack, held.requested));
                     push(TraceAction::Alloc, held.address, held.requested, Some(stack));
@@ -141,6 +146,21 @@ impl Writer<'_> {
         };
         snapshot.segments.iter().map(segment).collect()
     }
+}
+
+/// Where a step's frames say they are.
+fn place(step: u64, micro_step: impl std::fmt::Display) -> String {
+    format!("step {step}, micro-step {micro_step}")
+}
+
+/// The role that a stack of this program's own names. Of any other it says nothing.
+pub(super) fn category_of(stack: &[Frame]) -> Option<Category> {
+    let [operator, phase, experiment] = stack else { return None };
+    let known = Phase::ALL.iter().any(|p| p.name() == phase.name);
+    let own = phase.filename.starts_with(&place(phase.line, "")) && experiment.filename == format!("{}.toml", experiment.name);
+    let (_, role) = operator.name.strip_suffix(')')?.rsplit_once(" (")?;
+    let role = role.strip_prefix("backward, ").unwrap_or(role);
+    Category::ALL.into_iter().find(|c| known && own && c.name() == role)
 }
 
 /// Of each entry the phase that it belongs to: that of the next row.

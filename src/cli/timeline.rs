@@ -8,6 +8,7 @@ use crate::alloc::{Action, Allocator, AllocatorConfig, Dump, Event, Op, Placemen
 use crate::measure::{Entry, Recorder};
 use crate::record::{Category, Change, Moment, Timeline};
 
+use super::dump::category_of;
 use super::names::Names;
 use super::replay::{Source, stack_names};
 
@@ -93,37 +94,37 @@ pub(super) fn of_dump(dump: &Dump, device: usize, total: u64) -> Result<Timeline
     let unnamed = writer.name("");
     let stack_numbers: Vec<u32> = stacks.iter().map(|s| writer.name(s)).collect();
     let of_stack = |stack: Option<u32>| stack.map_or(unnamed, |s| stack_numbers[s as usize]);
+    let roles: Vec<Option<Category>> = dump.stacks.iter().map(|s| category_of(s)).collect();
+    let role = |stack: Option<u32>| stack.and_then(|s| roles[s as usize]);
     let block = |requested: u64| requested.max(1).checked_next_multiple_of(BLOCK).unwrap_or(requested);
-    let mut sizes: HashMap<u64, (u64, u32)> = HashMap::new();
+    let mut held: HashMap<u64, (u64, u32, Option<Category>)> = HashMap::new();
     for &(address, bytes) in &history.segments_before {
         writer.push(Moment { change: Change::Reserve, address, bytes, name: unnamed, category: None });
     }
     for before in &history.blocks_before {
-        let (bytes, name) = (block(before.requested), of_stack(before.stack));
-        sizes.insert(before.address, (bytes, name));
-        writer.push(Moment { change: Change::Alloc, address: before.address, bytes, name, category: None });
+        let (bytes, name, category) = (block(before.requested), of_stack(before.stack), role(before.stack));
+        held.insert(before.address, (bytes, name, category));
+        writer.push(Moment { change: Change::Alloc, address: before.address, bytes, name, category });
     }
     let mut times = Vec::new();
     for entry in dump.traces.get(device).into_iter().flatten() {
         times.push((entry.time_us, writer.timeline.moments.len()));
-        let name = of_stack(entry.stack);
-        let (change, bytes, name) = match entry.action {
+        let (name, category) = (of_stack(entry.stack), role(entry.stack));
+        let (change, (bytes, name, category)) = match entry.action {
             TraceAction::Alloc => {
-                sizes.insert(entry.address, (block(entry.bytes), name));
-                (Change::Alloc, block(entry.bytes), name)
+                let made = (block(entry.bytes), name, category);
+                held.insert(entry.address, made);
+                (Change::Alloc, made)
             }
-            TraceAction::FreeCompleted => {
-                let (bytes, name) = sizes.remove(&entry.address).unwrap_or((block(entry.bytes), name));
-                (Change::Free, bytes, name)
-            }
-            TraceAction::SegmentAlloc | TraceAction::SegmentMap => (Change::Reserve, entry.bytes, name),
-            TraceAction::SegmentFree | TraceAction::SegmentUnmap => (Change::Release, entry.bytes, name),
-            TraceAction::Oom => (Change::Oom, entry.bytes, name),
+            TraceAction::FreeCompleted => (Change::Free, held.remove(&entry.address).unwrap_or((block(entry.bytes), name, category))),
+            TraceAction::SegmentAlloc | TraceAction::SegmentMap => (Change::Reserve, (entry.bytes, name, None)),
+            TraceAction::SegmentFree | TraceAction::SegmentUnmap => (Change::Release, (entry.bytes, name, None)),
+            TraceAction::Oom => (Change::Oom, (entry.bytes, name, category)),
             TraceAction::FreeRequested | TraceAction::Snapshot => continue,
         };
         writer.timeline.mapped |= entry.action == TraceAction::SegmentMap;
         let address = if change == Change::Oom { 0 } else { entry.address };
-        writer.push(Moment { change, address, bytes, name, category: None });
+        writer.push(Moment { change, address, bytes, name, category });
     }
     for annotation in dump.annotations.iter().filter(|a| a.start) {
         let first = times.partition_point(|(time, _)| *time < annotation.time_us);

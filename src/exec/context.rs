@@ -94,12 +94,12 @@ impl Exec {
         &self.memory
     }
 
-    /// A new tensor, an activation until somebody gives it another role.
+    /// A new tensor, in the role that what runs gives to new ones.
     ///
     /// # Errors
     /// Out of memory.
     pub fn empty(&self, meta: impl Into<Rc<TensorMeta>>) -> Result<Tensor> {
-        self.empty_as(meta, Category::Activations)
+        self.empty_as(meta, self.memory.running().pass.role())
     }
 
     /// A new tensor of a given role.

@@ -107,6 +107,22 @@ impl Recorder {
         self.history.as_deref().unwrap_or_default()
     }
 
+    /// Of each block that was handed out, in order, what it was in the end: a tensor becomes a gradient after it was made.
+    #[must_use]
+    pub fn in_the_end(&self) -> Vec<Held> {
+        let mut last = HashMap::new();
+        let mut held = Vec::new();
+        for entry in self.history().iter().rev() {
+            match entry {
+                Entry::Becomes(role) => drop(last.entry(role.address).or_insert(*role)),
+                Entry::Alloc(made) => held.push(last.remove(&made.address).unwrap_or(*made)),
+                Entry::Free(_) | Entry::Segment(_) | Entry::EmptyCache | Entry::Row(_) => {}
+            }
+        }
+        held.reverse();
+        held
+    }
+
     /// The first request that failed.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {

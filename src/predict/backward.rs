@@ -32,7 +32,7 @@ impl Machine<'_, '_> {
 
     /// The gradient that backward begins with, which the script holds until backward returns.
     pub(super) fn root_gradient(&mut self, layout: &Layout) -> Attempt<Id> {
-        self.storages.begin(Pass::Backward, None, "ones_like", Category::Activations);
+        self.storages.begin(Pass::Backward, None, "ones_like");
         self.storages.alloc(layout.bytes())
     }
 
@@ -59,7 +59,7 @@ impl Machine<'_, '_> {
             Kind::Operator | Kind::View => self.formulas(program, id, &incoming)?,
             Kind::OnView(base) => self.on_view(program, id, base)?,
             Kind::Strided(base) => {
-                self.storages.begin(Pass::Backward, Some(op.layer), "as_strided", Category::Activations);
+                self.storages.begin(Pass::Backward, Some(op.layer), "as_strided");
                 let storage = self.storages.alloc(base.bytes())?;
                 vec![Some(Handed { gradient: Gradient::view(storage, base.clone()), same: false })]
             }
@@ -68,7 +68,7 @@ impl Machine<'_, '_> {
                 let gradient = match arrived.layout.viewed(&made.shape) {
                     Some(layout) => Gradient::view(self.storages.hold(arrived.storage), Layout::new(layout)),
                     None => {
-                        self.storages.begin(Pass::Backward, Some(op.layer), "view", Category::Activations);
+                        self.storages.begin(Pass::Backward, Some(op.layer), "view");
                         Gradient::view(self.storages.alloc(made.bytes())?, Layout::clone(made))
                     }
                 };
@@ -106,7 +106,7 @@ impl Machine<'_, '_> {
         let mut opened = self.open(program, id)?;
         self.passing.extend_from_slice(&opened);
         let recipe = op.backward(self.cx, incoming);
-        self.storages.begin(Pass::Backward, Some(op.layer), op.name, Category::Activations);
+        self.storages.begin(Pass::Backward, Some(op.layer), op.name);
         for &effect in &recipe.effects {
             if effect == Effect::Returned {
                 self.passing.truncate(self.passing.len() - opened.len());
@@ -126,7 +126,7 @@ impl Machine<'_, '_> {
     /// the formulas, and the result is copied back into its place.
     fn on_view(&mut self, program: &Compiled<'_>, id: NodeId, base: &Layout) -> Attempt<Vec<Option<Handed>>> {
         let op = &program.ops[self.graph.node(id).op as usize];
-        self.storages.begin(Pass::Backward, Some(op.layer), "copy_slices", Category::Activations);
+        self.storages.begin(Pass::Backward, Some(op.layer), "copy_slices");
         let whole = self.storages.alloc(base.bytes())?;
         let part = Layout::new(op.metas[0].like());
         self.passing.push(whole);
@@ -191,7 +191,7 @@ impl Machine<'_, '_> {
             self.gradients[index] = storage;
             self.storages.becomes(storage, Category::Gradients);
         } else {
-            self.storages.begin(Pass::Accumulate, None, "clone", Category::Gradients);
+            self.storages.begin_as(Pass::Accumulate, None, "clone", Category::Gradients);
             self.gradients[index] = self.storages.alloc(meta.bytes())?;
             self.storages.release(storage);
         }
@@ -209,7 +209,7 @@ impl Machine<'_, '_> {
         } else {
             let (old, new) = (&present.layout, &gradient.layout);
             let meta = TensorMeta::over(old.shape.clone(), promote(old.dtype, new.dtype), &[old, new]);
-            self.storages.begin(Pass::Accumulate, None, "add", Category::Activations);
+            self.storages.begin(Pass::Accumulate, None, "add");
             let storage = self.storages.alloc(meta.bytes())?;
             self.storages.release(present.storage);
             Gradient::new(storage, Layout::new(meta))

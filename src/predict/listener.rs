@@ -4,7 +4,7 @@
 
 use crate::model::LayerId;
 use crate::ops::{Library, Slot};
-use crate::record::{Category, Predicted};
+use crate::record::{self, Category, Predicted};
 
 /// The part of the loop that is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,18 @@ pub enum Pass {
     Accumulate,
     /// The optimizer, or the gradient scaler.
     Optimizer,
+}
+
+impl Pass {
+    /// The role of what an operator makes then, as by deed.
+    #[must_use]
+    pub const fn role(self) -> Category {
+        match self {
+            Self::Optimizer => record::Pass::Step.role(),
+            Self::Backward | Self::Accumulate => record::Pass::Backward.role(),
+            Self::Copy | Self::Forward | Self::Recompute => record::Pass::Forward.role(),
+        }
+    }
 }
 
 /// Where an allocation comes from.

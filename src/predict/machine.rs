@@ -14,7 +14,6 @@ use super::program::{Compiled, Instruction, OpId, Source};
 use super::storage::{Attempt, Id, NONE, Storages};
 use crate::model::ValueId;
 use crate::ops::{Effect, Library, RuleContext, Saved};
-use crate::record::Category;
 
 /// A variable's tensor: it holds its storage, and the node that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,7 +292,7 @@ impl<'l, 'g> Machine<'l, 'g> {
     fn run(&mut self, program: &Compiled<'_>, id: OpId, scope: &mut Scope, mode: Mode, thread: Thread) -> Attempt<Flow> {
         let op = &program.ops[id as usize];
         let pass = if thread == Thread::Main { Pass::Forward } else { Pass::Recompute };
-        self.storages.begin(pass, Some(op.layer), op.name, Category::Activations);
+        self.storages.begin(pass, Some(op.layer), op.name);
         let records = op.is_node && matches!(mode, Mode::Plain | Mode::Region(_));
         let node = if records { self.node(program, id, scope) } else { NO_NODE };
         for &effect in &op.forward {

@@ -9,7 +9,6 @@ use super::storage::{Attempt, Id, NONE};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::mul::rule::Mul;
 use crate::ops::rule::{Effect, OpRule, promote};
-use crate::record::Category;
 
 const F32: u64 = 4;
 const F64: u64 = 8;
@@ -83,7 +82,7 @@ impl Scaler {
 }
 
 fn begin(m: &mut Machine<'_, '_>) {
-    m.storages.begin(Pass::Optimizer, None, "grad_scaler", Category::Other);
+    m.storages.begin(Pass::Optimizer, None, "grad_scaler");
 }
 
 /// `scale.double().reciprocal().float()`.

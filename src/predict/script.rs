@@ -22,7 +22,7 @@ pub(super) fn run(script: &Script, mut storages: Storages<'_>) -> Vec<Predicted>
 }
 
 fn perform<'s>(step: &'s ScriptStep, live: &mut BTreeMap<&'s str, Id>, storages: &mut Storages<'_>) -> Attempt {
-    storages.begin(Pass::Copy, None, step.phase().name(), Category::Other);
+    storages.begin_as(Pass::Copy, None, step.phase().name(), Category::Other);
     match step {
         ScriptStep::Alloc { name, meta } | ScriptStep::Add { into: name, meta, .. } => {
             let new = storages.alloc(meta.bytes())?;

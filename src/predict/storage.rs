@@ -5,6 +5,7 @@
 use super::listener::{Happening, Listener, Origin, Pass};
 use crate::alloc::{Allocator, AllocatorConfig, Block, Placement};
 use crate::gpu::Gpu;
+use crate::model::LayerId;
 use crate::ops::{Library, Slot};
 use crate::record::{At, Category, Memory, Predicted, Status};
 
@@ -53,7 +54,12 @@ impl<'l> Storages<'l> {
     }
 
     /// What runs from now on.
-    pub(super) fn begin(&mut self, pass: Pass, layer: Option<crate::model::LayerId>, operator: &'static str, category: Category) {
+    pub(super) fn begin(&mut self, pass: Pass, layer: Option<LayerId>, operator: &'static str) {
+        self.begin_as(pass, layer, operator, pass.role());
+    }
+
+    /// What runs from now on, and the role of what it makes.
+    pub(super) fn begin_as(&mut self, pass: Pass, layer: Option<LayerId>, operator: &'static str, category: Category) {
         self.origin = Origin { pass, layer, operator, slot: None, library: None, category };
     }
 

@@ -94,7 +94,7 @@ impl<'p> Training<'p, '_, '_> {
                 StateKind::Parameter => Category::Parameters,
                 StateKind::Buffer => Category::Buffers,
             };
-            self.machine.storages.begin(Pass::Copy, Some(state.layer), "to", category);
+            self.machine.storages.begin_as(Pass::Copy, Some(state.layer), "to", category);
             let storage = self.machine.storages.alloc(state.meta.bytes())?;
             self.machine.state.push(storage);
             self.flatten(self.plan.flat_until(number))?;
@@ -123,7 +123,7 @@ impl<'p> Training<'p, '_, '_> {
         let values = &program.program.values;
         self.machine.graph.tape.clear();
         let mut scope = Scope::new(self.machine.state.len()..values.len(), None);
-        self.machine.storages.begin(Pass::Copy, None, "to", Category::Inputs);
+        self.machine.storages.begin_as(Pass::Copy, None, "to", Category::Inputs);
         let (input, target) = (program.program.input, program.program.target);
         let bytes = |id: ValueId| values[id.0 as usize].bytes();
         match self.ahead.take() {
@@ -236,7 +236,7 @@ impl<'p> Training<'p, '_, '_> {
             }
             KeepLoss::Total if self.total == Variable::UNBOUND => self.total = self.machine.hold(self.loss),
             KeepLoss::Total => {
-                self.machine.storages.begin(Pass::Forward, None, "add", Category::Activations);
+                self.machine.storages.begin(Pass::Forward, None, "add");
                 let storage = self.machine.storages.alloc(layout.bytes())?;
                 let node = self.machine.graph.join([self.total, self.loss]);
                 let sum = Variable { storage, node, output: 0 };
@@ -279,7 +279,7 @@ impl<'p> Training<'p, '_, '_> {
 
     /// Performs an optimizer's recipe. Its state stays for good.
     fn optimize(&mut self, optimizer: &Optimizer, recipe: &StepRecipe) -> Attempt {
-        self.machine.storages.begin(Pass::Optimizer, None, optimizer.name(), Category::Other);
+        self.machine.storages.begin(Pass::Optimizer, None, optimizer.name());
         for &effect in &recipe.effects {
             self.machine.perform(effect, Thread::Main)?;
             if let Effect::Alloc { slot, .. } = effect

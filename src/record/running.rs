@@ -1,4 +1,6 @@
-//! What was running when something happened to memory: what a history's frames name. It changes no figure.
+//! What was running when something happened to memory: what a history's frames name, and the role that a tensor begins in.
+
+use super::Category;
 
 /// An operator at work, and what for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -21,6 +23,20 @@ pub enum Pass {
     Forward,
     /// Backward.
     Backward,
+    /// Neither: the optimizer steps, or the gradient scaler.
+    Step,
+}
+
+impl Pass {
+    /// The role of a tensor that an operator makes, until somebody gives it another one. What a step makes and does not keep as state
+    /// lives no longer than the step, and nothing is differentiated through it.
+    #[must_use]
+    pub const fn role(self) -> Category {
+        match self {
+            Self::Forward | Self::Backward => Category::Activations,
+            Self::Step => Category::Other,
+        }
+    }
 }
 
 /// A tensor of the model.
@@ -36,6 +52,12 @@ pub enum About {
 }
 
 impl Running {
+    /// An optimizer that is set up, or steps.
+    #[must_use]
+    pub const fn step(operator: &'static str) -> Self {
+        Self { pass: Pass::Step, ..Self::outside(operator) }
+    }
+
     /// Something that is no layer's.
     #[must_use]
     pub const fn outside(operator: &'static str) -> Self {

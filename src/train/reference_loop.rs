@@ -101,7 +101,7 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
     cx.at = At { step: settings.done + 1, micro_step: 1, phase: Phase::Input };
     let optimizer = settings.optimizer.filter(|_| settings.trains());
     if let Some(optimizer) = &optimizer {
-        exec.memory().begin(Running::outside(optimizer.name()));
+        exec.memory().begin(Running::step(optimizer.name()));
     }
     let mut stepper = match &optimizer {
         Some(o) => Some(o.stepper(exec, &parameters.iter().map(|p| p.tensor().clone()).collect::<Vec<_>>())?),
@@ -139,7 +139,7 @@ fn script(plan: &Rc<Plan>, outfit: &Outfit<'_>, cx: &mut Run<'_>) -> std::result
             let mut found_inf = None;
             if let (true, Some(optimizer), Some(stepper)) = (last, &optimizer, &mut stepper) {
                 cx.at.phase = Phase::Optimizer;
-                exec.memory().begin(Running::outside(optimizer.name()));
+                exec.memory().begin(Running::step(optimizer.name()));
                 found_inf = update(exec, optimizer.implementation(), &mut **stepper, scaler.as_mut(), &parameters)?;
                 cx.row();
                 cx.at.phase = Phase::ZeroGrad;

@@ -15,6 +15,7 @@ use crate::scratch::Rules;
 use crate::train::Outfit;
 
 use super::super::device::Place;
+use super::super::dump::category_of;
 use super::super::exit::Failure;
 use super::super::names::Names;
 use super::super::record::{self, Nobody};
@@ -133,7 +134,9 @@ fn snapshot(dump: &Dump, gpu: &Gpu, device: Option<usize>) -> Result<Source, Str
     let mut names = stack_names(dump);
     let unnamed = u32::try_from(names.len()).expect("fewer stacks than 2^32");
     names.push(String::new());
-    let labels = history.stacks.iter().map(|stack| Label { name: stack.unwrap_or(unnamed), category: None }).collect();
+    let roles: Vec<Option<Category>> = dump.stacks.iter().map(|s| category_of(s)).collect();
+    let label = |stack: &Option<u32>| Label { name: stack.unwrap_or(unnamed), category: stack.and_then(|s| roles[s as usize]) };
+    let labels = history.stacks.iter().map(label).collect();
     let mut notes = streams(history.streams);
     if !history.blocks_before.is_empty() {
         let many = history.blocks_before.len();
@@ -195,10 +198,12 @@ fn run(path: &Path, set: &[String], gpu: &'static Gpu) -> Result<Source, Failure
     )?;
     let names = Names::of(&case.work);
     let mut writer = Requests::default();
+    let mut in_the_end = recorder.in_the_end().into_iter();
     for entry in recorder.history() {
         match entry {
-            Entry::Alloc(held) => {
-                let name = writer.name(names.tensor(held));
+            Entry::Alloc(_) => {
+                let held = in_the_end.next().expect("each block is something in the end");
+                let name = writer.name(names.tensor(&held));
                 let slot = writer.slot();
                 writer.slots.insert(held.address, slot);
                 writer.push(Op::Alloc { slot, bytes: held.requested }, Label { name, category: Some(held.category) });

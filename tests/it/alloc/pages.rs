@@ -1,5 +1,6 @@
 //! `runner plot` of a history: one page that holds everything it shows.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use crate::support::{Sandbox, repository};
@@ -63,6 +64,60 @@ fn an_experiments_page_names_its_tensors_and_their_roles() {
     let totals = totals(&data);
     assert_eq!(totals.iter().map(|t| t.0).max().unwrap().to_string(), row["peak_allocated"]);
     assert_eq!(totals.iter().map(|t| t.1).max().unwrap().to_string(), row["peak_reserved"]);
+}
+
+/// Bytes by category when the history ends; `-` is what has none.
+fn roles_at_the_end(data: &serde_json::Value) -> BTreeMap<char, u64> {
+    let numbers = |key: &str| -> Vec<u64> { data[key].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect() };
+    let (addresses, bytes) = (numbers("addresses"), numbers("bytes"));
+    let mut held = BTreeMap::new();
+    for (i, (kind, role)) in data["kinds"].as_str().unwrap().chars().zip(data["categories"].as_str().unwrap().chars()).enumerate() {
+        match kind {
+            'A' | 'B' => drop(held.insert(addresses[i], (role, bytes[i]))),
+            'F' => drop(held.remove(&addresses[i])),
+            _ => {}
+        }
+    }
+    let mut roles = BTreeMap::new();
+    held.into_values().for_each(|(role, bytes)| *roles.entry(role).or_default() += bytes);
+    roles
+}
+
+#[test]
+fn our_own_snapshots_name_roles_and_others_none() {
+    let s = Sandbox::new();
+    let file = |name: &str| repository().join("tests/fixtures/snapshots").join(name).display().to_string();
+    s.run(&["plot", &file("mlp.toml"), "-o", "run.html"]).exits(0);
+    s.run(&[&file("mlp.toml"), "--device", "virtual", "--snapshot", "mlp.pickle", "-q"]).exits(0);
+    s.run(&["plot", "mlp.pickle", "-o", "snapshot.html"]).exits(0);
+    s.run(&["plot", "mlp.pickle", "-o", "again.html", "--allocator", ""]).exits(0);
+    let run = data(&s.read("run.html"));
+    let expected = roles_at_the_end(&run);
+    assert!(expected.len() > 3 && !expected.contains_key(&'-'), "{expected:?}");
+    for page in ["snapshot.html", "again.html"] {
+        let snapshot = data(&s.read(page));
+        assert_eq!(roles_at_the_end(&snapshot), expected, "{page}");
+        let kinds = snapshot["kinds"].as_str().unwrap().chars();
+        let gradients = kinds.zip(snapshot["categories"].as_str().unwrap().chars()).filter(|&(kind, role)| kind == 'A' && role == '2');
+        assert_eq!(gradients.count(), 18, "{page}: six gradients in each of three steps");
+    }
+    s.run(&["plot", &file("mlp.pickle"), "-o", "theirs.html"]).exits(0);
+    assert_eq!(roles_at_the_end(&data(&s.read("theirs.html"))).into_keys().collect::<String>(), "-");
+}
+
+/// An optimizer's temporaries are no activations, in pictures and in words.
+#[test]
+fn a_steps_temporaries_have_one_role_everywhere() {
+    let s = Sandbox::new();
+    let toml = repository().join("tests/fixtures/snapshots/mlp.toml").display().to_string();
+    s.run(&["plot", &toml, "-o", "run.html"]).exits(0);
+    let data = data(&s.read("run.html"));
+    let names: Vec<&str> = data["names"].as_array().unwrap().iter().map(|n| n.as_str().unwrap()).collect();
+    let temporary = names.iter().position(|name| *name == "adam").expect("the optimizer has temporaries");
+    let roles = data["of"].as_array().unwrap().iter().zip(data["categories"].as_str().unwrap().chars());
+    let roles: BTreeSet<char> = roles.filter(|(of, _)| of.as_u64() == Some(temporary as u64)).map(|(_, role)| role).collect();
+    assert_eq!(roles, BTreeSet::from(['7']));
+    assert!(!names.iter().any(|name| name.contains("output, adam")));
 }
 
 #[test]
