@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use crate::report::source::printable;
 
 /// The longest name an experiment may have, in bytes: file systems stop at 255, and endings such as `.shard-1-of-8.training.csv` follow.
 const LONGEST_STEM: usize = 200;
@@ -77,6 +78,10 @@ pub(super) fn collect(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             mistakes.push(format!("{}: the file's name is not valid Unicode", file.display()));
             continue;
         };
+        if stem.contains(char::is_control) {
+            mistakes.push(format!("{}: the file's name has a character that does not print", printable(&file.display().to_string())));
+            continue;
+        }
         if stem.len() > LONGEST_STEM {
             let name = file.display();
             mistakes

@@ -1,6 +1,8 @@
 //! Loading: a file (or text) and overrides in; an experiment, or every mistake in all of its cases, out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::case::{Case, Experiment};
@@ -10,6 +12,7 @@ use super::resolve::{Run, resolve};
 use super::sweep::Axis;
 use super::{set, spell, sweep, syntax};
 use crate::gpu::Gpu;
+use crate::meta::format_bytes;
 use crate::model::Work;
 
 /// Loads an experiment file for the default GPU.
@@ -28,10 +31,13 @@ pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experim
     let shown = path.display().to_string();
     let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
-    let bytes = std::fs::read(path).map_err(|e| {
-        let mistake = Diagnostic { message: format!("cannot read {shown}: {e}"), span: None, hints: Vec::new() };
-        Diagnostics::new(Vec::new(), vec![mistake])
-    })?;
+    let refuse = |message: String| Diagnostics::new(Vec::new(), vec![Diagnostic { message, span: None, hints: Vec::new() }]);
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|e| refuse(format!("cannot read {shown}: {e}")))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(refuse(format!("{shown} is no experiment: it has more than {}", format_bytes(MOST_BYTES))));
+    }
     match String::from_utf8(bytes) {
         Ok(text) => Draft::shown_as(&name, shown, text, folder, gpu).load(overrides),
         Err(e) => {
@@ -146,6 +152,9 @@ impl Draft {
         Err(Diagnostics::new(sources, found.list(&axes)))
     }
 }
+
+/// No experiment is as large; a device that is read like a file may have no end.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Mistakes after which no further cases are looked at.
 const ENOUGH: usize = 1000;

@@ -49,7 +49,9 @@ pub(super) fn resolve(root: &Node, folder: &Path, gpu: &Gpu, tolerate_missing: b
     reader.capability = gpu.capability;
     top_level(root, &mut reader);
     let description = root.get("description").and_then(|d| reader.value("`description`", d, &Kind::Text));
-    let description = if let Some(Value::Text(text)) = description { Some(text) } else { None };
+    // It is printed in a line: nothing in it is a command for a terminal.
+    let in_a_line = |text: String| text.trim().replace(char::is_control, " ");
+    let description = if let Some(Value::Text(text)) = description { Some(in_a_line(text)) } else { None };
     let allocator = allocator(root, &mut reader);
     let mut work = work(root, &mut reader);
     let feed = data::resolve(root, folder, work.as_mut(), &mut reader);

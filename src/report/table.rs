@@ -68,6 +68,7 @@ impl Table<'_> {
         let mut text = if self.measured {
             let off: Vec<_> = rows().filter(|(_, r)| !r.exact()).collect();
             match off.first() {
+                None if total == 0 => "there are no rows".to_owned(),
                 None => format!(
                     "predicted = measured in {}; {peak}",
                     if total == 1 { "the one row".to_owned() } else { format!("all {total} rows") }

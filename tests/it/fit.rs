@@ -192,7 +192,7 @@ fn an_axis_that_the_file_does_not_say_begins_where_the_language_takes_it() {
 #[test]
 fn a_switch_that_ends_elsewhere_says_why() {
     let s = Sandbox::new();
-    let deep = format!("layers = [{}]", vec!["{ linear = { out_features = 8 } }"; 5].join(", "));
+    let deep = format!("layers = [{}]", ["{ linear = { out_features = 8 } }"; 5].join(", "));
     s.write(
         "deep.toml",
         &SMALL

@@ -7,6 +7,7 @@ use runner::device::host::Encoded;
 use runner::exec::{Exec, Stream};
 use runner::meta::{DType, Shape, TensorMeta};
 use runner::ops::Operator;
+use runner::ops::kernel::OpKernel;
 use runner::scratch::Cell;
 use runner::tensor::Tensor;
 
@@ -293,5 +294,27 @@ fn narrower_types_agree_with_f64() {
                 }
             }
         }
+    }
+}
+
+/// PyTorch's `bernoulli_` goes through the noise as it lies in memory, which is as its input lies.
+#[test]
+fn dropout_in_place_draws_in_the_order_of_memory() {
+    let exec = host();
+    let op: Operator = runner::ops::dropout::rule::Dropout { p: 0.4, inplace: true, training: true }.into();
+    let (rows, columns) = (11usize, 5usize);
+    let plain = TensorMeta::contiguous(Shape::new([rows as u64, columns as u64]).unwrap(), DType::F32);
+    let dropped = |meta: TensorMeta| {
+        exec.generator().set_state(Stream { seed: 3, number: 0 });
+        let x = exec.empty(meta).unwrap();
+        exec.fill(&x, 1.0);
+        OpKernel::forward(op.kernel(), &exec, &[&x], &[false]).unwrap();
+        exec.values(&x)
+    };
+    let (straight, turned) = (dropped(plain.clone()), dropped(plain.transposed(0, 1)));
+    assert!(straight.contains(&0.0) && straight.iter().any(|v| *v > 1.0));
+    for (place, value) in straight.iter().enumerate() {
+        let (row, column) = (place / columns, place % columns);
+        assert_eq!(turned[column * rows + row], *value, "element {row}, {column}");
     }
 }

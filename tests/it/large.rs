@@ -59,3 +59,12 @@ fn keys_that_are_not_known() {
     let out = predict(&text).exits(2);
     assert!(out.stderr.ends_with("10000 mistakes\n"));
 }
+
+#[test]
+fn a_deep_network_explained() {
+    let s = Sandbox::new();
+    let layers = vec!["{ linear = { out_features = 8 } }"; 8000].join(",\n");
+    s.write("large.toml", &with_layers(&layers));
+    let out = s.shell("timeout 60 \"$RUNNER\" explain large.toml").exits(0);
+    assert!(out.stdout.contains("7999"), "{}", out.stdout.len());
+}

@@ -101,3 +101,28 @@ fn counts_that_would_never_end_are_refused() {
     s.run(&["predict", "a.toml", "--set", "train.accumulation_steps=9223372036854775807"]).exits(2).complains(&["accumulation_steps"]);
     s.run(&["predict", "b.toml"]).exits(2).complains(&["num_layers", "at most 10000"]);
 }
+
+#[test]
+fn nothing_of_a_file_is_a_command_for_a_terminal() {
+    let s = Sandbox::new();
+    s.write("a\u{1b}[31m.toml", SMALL);
+    s.run(&["a\u{1b}[31m.toml", "--device", "virtual"]).exits(2).complains(&["a\u{fffd}[31m.toml: the file's name has a character"]);
+    s.write("a.toml", &format!("description = \"\"\"\nfirst\n\\u001B[2Jsecond\"\"\"\n{SMALL}"));
+    let out = s.run(&["a.toml", "--device", "virtual", "--color", "always"]).exits(0);
+    assert!(out.stdout.contains(": first  [2Jsecond\n"), "{:?}", out.stdout);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_without_end_is_no_experiment() {
+    let s = Sandbox::new();
+    s.shell("timeout 60 \"$RUNNER\" /dev/zero").exits(2).complains(&["/dev/zero is no experiment: it has more than 256.00 MiB"]);
+}
+
+#[test]
+fn a_shard_without_cases_has_no_rows() {
+    let s = Sandbox::new();
+    s.write("a.toml", SMALL);
+    let out = s.run(&["a.toml", "--device", "virtual", "--shard", "2/2"]).exits(0);
+    assert!(out.stdout.contains("\nthere are no rows\n"), "{}", out.stdout);
+}

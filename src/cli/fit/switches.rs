@@ -110,20 +110,31 @@ fn optimizers(train: &Table, add: &mut impl FnMut(String, &'static str, Vec<Stri
     }
 }
 
+/// The most ways to work in place that are tried: of a deep network each takes as long as to read it.
+const MOST_TRIED: usize = 256;
+
 /// Works in place wherever a layer can and PyTorch allows it; `None` where that is nowhere, or everywhere already.
 fn in_place(base: &Trial, resolved: &Table) -> Option<Switch> {
     let trial = |on: &[usize]| {
         let mut table = resolved.clone();
-        // The last first: layers that are on no longer count.
-        for &n in on.iter().rev() {
-            nth(&mut table, n, true);
-        }
+        let mut number = 0;
+        visit(&mut table, &mut |_, fields| {
+            if on.binary_search(&number).is_ok() {
+                fields.insert("inplace".to_string(), Value::Boolean(true));
+            }
+            number += 1;
+        });
         Some(Trial { text: toml::to_string(&table).ok()?, ..base.clone() })
     };
-    let mut table = resolved.clone();
-    let kinds: Vec<&str> = (0..).map_while(|n| nth(&mut table, n, false)).collect();
-    let takes = |on: &[usize]| trial(on).is_some_and(|trial| trial.read().case(&[]).is_ok());
-    let on = taken(&takes, Vec::new(), &(0..kinds.len()).collect::<Vec<_>>());
+    let mut kinds: Vec<&str> = Vec::new();
+    visit(&mut resolved.clone(), &mut |name, _| kinds.push(name));
+    let mut left = MOST_TRIED;
+    let mut takes = |on: &[usize]| {
+        let asked = left > 0;
+        left = left.saturating_sub(1);
+        asked && trial(on).is_some_and(|trial| trial.read().case(&[]).is_ok())
+    };
+    let on = taken(&mut takes, Vec::new(), &(0..kinds.len()).collect::<Vec<_>>());
     let mut names: Vec<&str> = Vec::new();
     for &n in &on {
         if !names.contains(&kinds[n]) {
@@ -136,47 +147,44 @@ fn in_place(base: &Trial, resolved: &Table) -> Option<Switch> {
 
 /// `on` and, in order, every one of `more` that the language takes with what is on before it: all at once where it takes them, else one half
 /// after the other.
-fn taken(takes: &dyn Fn(&[usize]) -> bool, on: Vec<usize>, more: &[usize]) -> Vec<usize> {
+fn taken(takes: &mut dyn FnMut(&[usize]) -> bool, on: Vec<usize>, more: &[usize]) -> Vec<usize> {
     let both = [&on[..], more].concat();
     if more.is_empty() || takes(&both) {
         return both;
     }
     let (first, second) = more.split_at(more.len() / 2);
-    if first.is_empty() { on } else { taken(takes, taken(takes, on, first), second) }
+    if first.is_empty() {
+        return on;
+    }
+    let on = taken(takes, on, first);
+    taken(takes, on, second)
 }
 
-/// The name of the `n`th layer, in the order of the file, that could work in place and does not; `turn`ed on if asked.
-fn nth(table: &mut Table, n: usize, turn: bool) -> Option<&'static str> {
-    let mut left = n;
-    let model = table.get_mut("model")?.as_table_mut()?;
-    let lists = model.iter_mut().filter_map(|(key, value)| match (key.as_str(), value) {
-        ("layers", list) => Some(vec![list]),
-        ("blocks", Value::Table(blocks)) => Some(blocks.iter_mut().map(|(_, list)| list).collect()),
-        _ => None,
-    });
-    lists.flatten().find_map(|list| in_layers(list, &mut left, turn))
+/// Calls `found` with the name and the fields of every layer that could work in place and does not, in the order of the file.
+fn visit(table: &mut Table, found: &mut dyn FnMut(&'static str, &mut Table)) {
+    let Some(model) = table.get_mut("model").and_then(Value::as_table_mut) else { return };
+    for (key, value) in model.iter_mut() {
+        match (key.as_str(), value) {
+            ("layers", list) => visit_layers(list, found),
+            ("blocks", Value::Table(blocks)) => blocks.iter_mut().for_each(|(_, list)| visit_layers(list, found)),
+            _ => {}
+        }
+    }
 }
 
-fn in_layers(list: &mut Value, left: &mut usize, turn: bool) -> Option<&'static str> {
-    for item in list.as_array_mut()? {
+fn visit_layers(list: &mut Value, found: &mut dyn FnMut(&'static str, &mut Table)) {
+    for item in list.as_array_mut().into_iter().flatten() {
         let Some((name, fields)) = item.as_table_mut().and_then(|t| t.iter_mut().next()) else { continue };
         let (Some(kind), Some(fields)) = (layer::kind(name), fields.as_table_mut()) else { continue };
         if kind.fields.iter().any(|f| f.name == "inplace") && fields.get("inplace") == Some(&Value::Boolean(false)) {
-            if *left == 0 {
-                if turn {
-                    fields.insert("inplace".to_string(), Value::Boolean(true));
-                }
-                return Some(kind.name);
-            }
-            *left -= 1;
+            found(kind.name, fields);
         }
         for field in kind.fields.iter().filter(|f| holds_layers(f)) {
-            if let Some(found) = fields.get_mut(field.name).and_then(|inner| in_layers(inner, left, turn)) {
-                return Some(found);
+            if let Some(inner) = fields.get_mut(field.name) {
+                visit_layers(inner, found);
             }
         }
     }
-    None
 }
 
 fn holds_layers(field: &Field) -> bool {

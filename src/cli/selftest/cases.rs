@@ -134,6 +134,8 @@ fn elementwise(cases: &mut Vec<Case>) {
         let op = Dropout { p, inplace: false, training: true };
         cases.push(one(&format!("dropout {p} of a transpose"), Transpose { first: 0, second: 1 }, vec![x(&[9, 5, 16])]).then(op));
     }
+    let turned = one("dropout 0.3 in place of what lies as a transpose", Transpose { first: 0, second: 1 }, vec![x(&[9, 5, 16])]);
+    cases.push(turned.then(DivScalar { divisor: 1.0 }).then(Dropout { p: 0.3, inplace: true, training: true }));
     cases.push(one("rsqrt", Rsqrt, vec![positive(&[999])]));
     cases.push(one("relu in place", Relu { inplace: true }, vec![x(&[77, 3])]).of_intermediate());
     cases.push(one("silu in place", Silu { inplace: true }, vec![x(&[77, 3])]).of_intermediate());

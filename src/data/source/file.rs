@@ -1,6 +1,6 @@
 //! A file read at positions, by any number of threads at once.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,17 @@ pub(super) struct At {
 impl At {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
         let refuse = |e: io::Error| DataError::of_file(path, format!("cannot be read: {e}"));
-        let file = File::open(path).map_err(refuse)?;
-        let about = file.metadata().map_err(refuse)?;
+        // Asked before it is opened: a pipe would wait for whoever writes.
+        let about = fs::metadata(path).map_err(refuse)?;
         if about.is_dir() {
             return Err(DataError::of_file(path, "is a folder"));
         }
-        Ok(Self { path: path.to_path_buf(), file, length: about.len() })
+        if !about.is_file() {
+            return Err(DataError::of_file(path, "is a pipe or a device, and samples are read at any place and more than once"));
+        }
+        let file = File::open(path).map_err(refuse)?;
+        let length = file.metadata().map_err(refuse)?.len();
+        Ok(Self { path: path.to_path_buf(), file, length })
     }
 
     /// Fills `bytes` from `offset` on. `place` is what they belong to.

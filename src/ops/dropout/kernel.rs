@@ -5,7 +5,7 @@ use super::rule::Dropout;
 use crate::device::cuda::{Arg, Kernel, Source, View};
 use crate::device::host::{Philox, map};
 use crate::exec::{Exec, Result, Stream, cuda};
-use crate::meta::{DType, TensorMeta};
+use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, Identity, OpKernel};
 use crate::tensor::Tensor;
 
@@ -58,7 +58,10 @@ impl OpKernel for Dropout {
         if self.inplace {
             let noise = exec.empty_dense(x)?;
             exec.on_host(|host| {
-                host.bernoulli(noise.operand(), keep, philox);
+                // Drawn in the order of memory, as `bernoulli_` does and the kernel for CUDA: the noise has no gaps.
+                let numel = Shape::new([noise.meta().numel()]).expect("as many elements");
+                let memory = TensorMeta::contiguous(numel, noise.dtype());
+                host.bernoulli(noise.operand().with(&memory), keep, philox);
                 map!(host, (scale = 1.0 / keep), [noise] => [noise], |kept| [kept * scale]);
                 map!(host, [x, noise] => [x], |x, noise| [x * noise]);
             });

@@ -12,15 +12,15 @@ impl OpKernel for Mean {
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let out = exec.empty(at.input())?;
-        exec.on_host(|host| {
-            let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
-            map!(host, (share = share), [at.grad()] => [out], |grad| [grad * share]);
-        });
-        exec.on_cuda(|gpu| {
-            let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
-            cuda::scale(gpu, at.grad().operand().spread(out.shape()).operand(), share, out.operand());
-        });
-        Ok(vec![Some(out)])
+        spread(exec, at)
     }
+}
+
+/// The gradient of a mean over some dimensions: each element gets an equal share of that of its mean.
+pub(in crate::ops) fn spread(exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+    let out = exec.empty(at.input())?;
+    let share = at.grad().meta().numel() as f64 / out.meta().numel() as f64;
+    exec.on_host(|host| map!(host, (share = share), [at.grad()] => [out], |grad| [grad * share]));
+    exec.on_cuda(|gpu| cuda::scale(gpu, at.grad().operand().spread(out.shape()).operand(), share, out.operand()));
+    Ok(vec![Some(out)])
 }

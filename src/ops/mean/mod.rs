@@ -1,4 +1,4 @@
 //! `mean`: Mean of all elements.
 
-mod kernel;
+pub(in crate::ops) mod kernel;
 pub mod rule;

@@ -220,6 +220,19 @@ impl Rnn {
         });
     }
 
+    /// The gradients of the input and of the weights, in PyTorch's order.
+    fn gradients<R: Field>(
+        &self,
+        host: &Host,
+        sequence: &Tensor,
+        states: &[&Tensor],
+        weights: &[&Tensor],
+        grad: &Tensor,
+    ) -> (Vec<R>, Vec<Vec<R>>) {
+        let network = self.network::<R>(host, sequence, states, weights);
+        network.backward(host.values(sequence.operand()), host.values(grad.operand()), self.directions() as usize)
+    }
+
     pub(super) fn grad_input_on_host(
         &self,
         host: &Host,
@@ -230,8 +243,7 @@ impl Rnn {
         to: &Tensor,
     ) {
         with_real!([sequence], R => {
-            let network = self.network::<R>(host, sequence, states, weights);
-            let (of_input, _) = network.backward(host.values(sequence.operand()), host.values(grad.operand()), self.directions() as usize);
+            let (of_input, _) = self.gradients::<R>(host, sequence, states, weights, grad);
             host.store(to.operand(), &of_input);
         });
     }
@@ -246,8 +258,7 @@ impl Rnn {
         to: &Tensor,
     ) {
         with_real!([sequence], R => {
-            let network = self.network::<R>(host, sequence, states, weights);
-            let (_, of_weights) = network.backward(host.values(sequence.operand()), host.values(grad.operand()), self.directions() as usize);
+            let (_, of_weights) = self.gradients::<R>(host, sequence, states, weights, grad);
             let places = self.weights(sequence.shape().last()).expect("the weights were inferred before");
             let mut all = vec![R::ZERO; of_weights.iter().map(Vec::len).sum()];
             for (place, values) in places.iter().zip(&of_weights) {

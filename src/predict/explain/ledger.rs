@@ -78,6 +78,7 @@ pub(super) struct Scratch {
 /// Listens.
 pub(super) struct Ledger<'p> {
     plan: Option<&'p Plan>,
+    elements: Elements,
     live: BTreeMap<u32, Live>,
     allocated: u64,
     by_layer: BTreeMap<(Option<LayerId>, Category), u64>,
@@ -89,8 +90,8 @@ pub(super) struct Ledger<'p> {
     wanted_moment: Option<Moment>,
     last: Option<Origin>,
     run: u64,
-    /// Of the operator's run under way: what was made (storage, bytes) and what of it has died, in order.
-    made: Vec<(u32, u64)>,
+    /// Of the operator's run under way: the bytes of each storage made, and what of it has died, in order.
+    made: BTreeMap<u32, u64>,
     died: Vec<(u32, bool)>,
     pub(super) scratch: BTreeMap<LayerId, Scratch>,
     pub(super) totals: Vec<Vec<Total>>,
@@ -105,6 +106,7 @@ impl<'p> Ledger<'p> {
     pub(super) fn new(plan: Option<&'p Plan>, wanted: Option<Highest>) -> Self {
         Self {
             plan,
+            elements: plan.map(Elements::of).unwrap_or_default(),
             live: BTreeMap::new(),
             allocated: 0,
             by_layer: BTreeMap::new(),
@@ -115,7 +117,7 @@ impl<'p> Ledger<'p> {
             wanted_moment: None,
             last: None,
             run: 0,
-            made: Vec::new(),
+            made: BTreeMap::new(),
             died: Vec::new(),
             scratch: BTreeMap::new(),
             totals: Vec::new(),
@@ -171,7 +173,7 @@ impl<'p> Ledger<'p> {
         let dead: BTreeSet<u32> = died.iter().filter(|(_, born)| !born).map(|(s, _)| *s).collect();
         let (mut now, mut most) = (0u64, 0u64);
         for (storage, born) in died {
-            let Some((_, bytes)) = made.iter().find(|(s, _)| *s == storage).filter(|_| dead.contains(&storage)) else { continue };
+            let Some(bytes) = made.get(&storage).filter(|_| dead.contains(&storage)) else { continue };
             now = if born { now + bytes } else { now.saturating_sub(*bytes) };
             most = most.max(now);
         }
@@ -235,25 +237,51 @@ impl<'p> Ledger<'p> {
                 source,
                 count,
                 requested,
-                element: self.element(layer, category, requested),
+                element: self.elements.get(layer, category, requested),
                 bytes,
             })
             .collect()
     }
+}
 
-    /// Bytes of an element of a tensor of that size, where the plan has such a one in that place.
-    fn element(&self, layer: Option<LayerId>, category: Category, requested: u64) -> Option<u64> {
-        let plan = self.plan?;
+/// Bytes of an element of the plan's tensors, by where they are and their bytes; of several alike the first counts.
+#[derive(Debug, Default)]
+struct Elements {
+    /// Of the state of each layer, and of all together.
+    state: BTreeMap<(Option<LayerId>, u64), u64>,
+    inputs: BTreeMap<u64, u64>,
+    activations: BTreeMap<u64, u64>,
+}
+
+impl Elements {
+    fn of(plan: &Plan) -> Self {
+        let mut elements = Self::default();
+        for state in &plan.state {
+            for layer in [None, Some(state.layer)] {
+                elements.state.entry((layer, state.meta.bytes())).or_insert(state.meta.dtype.bytes());
+            }
+        }
         let program = &plan.programs[plan.schedule[0]];
-        let of = |meta: &crate::meta::TensorMeta| (meta.bytes() == requested).then(|| meta.dtype.bytes());
+        for meta in std::iter::once(program.input).chain(program.target).map(|v| &program.values[v.0 as usize]) {
+            elements.inputs.entry(meta.bytes()).or_insert(meta.dtype.bytes());
+        }
+        for meta in &program.values[plan.state.len()..] {
+            elements.activations.entry(meta.bytes()).or_insert(meta.dtype.bytes());
+        }
+        elements
+    }
+
+    /// That of a tensor of so many bytes, where the plan has such a one in that place.
+    fn get(&self, layer: Option<LayerId>, category: Category, requested: u64) -> Option<u64> {
         match category {
             Category::Parameters | Category::Buffers | Category::Gradients | Category::OptimizerState => {
-                plan.state.iter().filter(|s| layer.is_none_or(|l| s.layer == l)).find_map(|s| of(&s.meta))
+                self.state.get(&(layer, requested))
             }
-            Category::Inputs => std::iter::once(program.input).chain(program.target).find_map(|v| of(&program.values[v.0 as usize])),
-            Category::Activations => program.values[plan.state.len()..].iter().find_map(of),
+            Category::Inputs => self.inputs.get(&requested),
+            Category::Activations => self.activations.get(&requested),
             Category::Workspace | Category::Other => None,
         }
+        .copied()
     }
 }
 
@@ -267,7 +295,7 @@ impl Listener for Ledger<'_> {
                     self.end_run();
                 }
                 self.last = Some(origin);
-                self.made.push((storage, bytes));
+                self.made.entry(storage).or_insert(bytes);
                 self.died.push((storage, true));
                 self.allocate(storage, Live { requested, bytes, origin, run: self.run });
                 if let Some(wanted) = self.wanted.filter(|w| w.happening == self.happening) {

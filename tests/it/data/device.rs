@@ -19,6 +19,14 @@ fn on_cuda(s: &Sandbox, settings: &str, arguments: &str) -> Option<Outcome> {
     Some(s.shell(&format!("{settings} LD_LIBRARY_PATH='{path}' timeout 60 $RUNNER a.toml --device cuda {arguments}")))
 }
 
+/// A folder with samples, and `a.toml` that trains on them with this `[data]` and what follows it.
+fn with_samples(data: &str) -> Sandbox {
+    let s = Sandbox::new();
+    write_samples(&s);
+    s.write("a.toml", &classifier(data));
+    s
+}
+
 /// What was asked of the streams, without what libraries are timed with before the first step.
 fn asked(s: &Sandbox) -> Vec<Vec<String>> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect();
@@ -63,9 +71,7 @@ fn the_next_batch_is_copied_beside_the_step_and_waited_for_by_events() {
 
 #[test]
 fn pinned_batches_are_not_waited_for_and_memory_is_not_overwritten() {
-    let s = Sandbox::new();
-    write_samples(&s);
-    s.write("a.toml", &classifier(&format!("{NPY}\n[log]\nevery = 6")));
+    let s = with_samples(&format!("{NPY}\n[log]\nevery = 6"));
     let Some(out) = on_cuda(&s, "", "") else { return };
     out.exits(0);
     assert_eq!(s.read("report"), NOTHING_HELD);
@@ -100,9 +106,7 @@ fn pinned_batches_are_not_waited_for_and_memory_is_not_overwritten() {
 
 #[test]
 fn what_is_measured_of_a_run_is_whole_stretches() {
-    let s = Sandbox::new();
-    write_samples(&s);
-    s.write("a.toml", &classifier(&format!("{NPY}\n[log]\nevery = 50")));
+    let s = with_samples(&format!("{NPY}\n[log]\nevery = 50"));
     let Some(out) = on_cuda(&s, "", "--set train.steps=300") else { return };
     out.exits(0);
     let told = rows(&s.read("results/a.training.csv"));
@@ -139,9 +143,7 @@ fn measuring_takes_at_most_a_hundredth_of_the_time() {
 
 #[test]
 fn one_worker_or_eight_copy_the_same_bytes() {
-    let s = Sandbox::new();
-    write_samples(&s);
-    s.write("a.toml", &classifier(&format!("{NPY}\nshuffle = 7\n[log]\nevery = 6")));
+    let s = with_samples(&format!("{NPY}\nshuffle = 7\n[log]\nevery = 6"));
     let mut copied = Vec::new();
     for set in ["workers=1", "workers=8", "workers=3 --set data.prefetch=7", "workers=2 --set data.device_prefetch=true"] {
         let Some(out) = on_cuda(&s, "", &format!("--set data.{set}")) else { return };
@@ -160,9 +162,7 @@ fn a_copy_that_fails_is_one_line_and_everything_goes_back() {
     for (number, settings) in
         [(1, ""), (2, ""), (3, "\ndevice_prefetch = true"), (9, "\ndevice_prefetch = true\npinned = false"), (14, "\nworkers = 8")]
     {
-        let s = Sandbox::new();
-        write_samples(&s);
-        s.write("a.toml", &classifier(&format!("{NPY}{settings}\n[log]\nevery = 5\n[save]\nevery = 4")));
+        let s = with_samples(&format!("{NPY}{settings}\n[log]\nevery = 5\n[save]\nevery = 4"));
         let Some(out) = on_cuda(&s, &format!("FAKE_CUDA_LOSE_COPY={number}"), "--quiet") else { return };
         let out = out.exits(1);
         assert!(out.stderr.starts_with("the GPU is lost: cuMemcpyHtoDAsync"), "{number}: {}", out.stderr);
@@ -179,9 +179,7 @@ fn a_copy_that_fails_is_one_line_and_everything_goes_back() {
 
 #[test]
 fn a_reader_that_fails_in_front_of_a_gpu_ends_the_run_clean() {
-    let s = Sandbox::new();
-    write_samples(&s);
-    s.write("a.toml", &classifier("source = { csv = { file = \"xy.csv\", target = \"label\" } }\ndevice_prefetch = true\nworkers = 3"));
+    let s = with_samples("source = { csv = { file = \"xy.csv\", target = \"label\" } }\ndevice_prefetch = true\nworkers = 3");
     let text = s.read("xy.csv").replace('\n', "\r\n");
     let mut lines: Vec<&str> = text.split("\r\n").collect();
     lines[13] = "1,2";
@@ -195,9 +193,7 @@ fn a_reader_that_fails_in_front_of_a_gpu_ends_the_run_clean() {
 
 #[test]
 fn what_nvml_shows_is_sampled_and_its_absence_is_said() {
-    let s = Sandbox::new();
-    write_samples(&s);
-    s.write("a.toml", &classifier(NPY));
+    let s = with_samples(NPY);
     let Some(out) = on_cuda(&s, "", "") else { return };
     let out = out.exits(0);
     assert!(out.stdout.contains("NVML tells nothing here"), "{}", out.stdout);

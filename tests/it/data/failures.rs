@@ -134,3 +134,11 @@ fn too_few_samples_without_repeat() {
     s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["23 samples", "60", "repeat = true"]);
     s.run(&["a.toml", "--device", "host", "--set", "train.steps=4"]).exits(0);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_is_no_file_of_samples() {
+    let s = Sandbox::new();
+    s.write("a.toml", &classifier("source = { csv = { file = \"/dev/zero\", target = \"label\" } }"));
+    s.shell("timeout 60 \"$RUNNER\" a.toml --device host").exits(2).complains(&["/dev/zero: is a pipe or a device"]);
+}
