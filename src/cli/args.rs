@@ -120,7 +120,7 @@ impl Files {
             // For what it asks on the way.
             let _ = predict(&case.work, RuleContext { gpu, scratch: &asked }, case.allocator.clone());
         }
-        recorded.covers(asked.answers().keys()).map_err(Failure::usage)
+        recorded.covers(asked.take().keys()).map_err(Failure::usage)
     }
 
     /// What libraries ask for where no GPU takes part.

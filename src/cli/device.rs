@@ -123,10 +123,10 @@ impl Place {
         RuleContext { gpu: &self.gpu, scratch: &*self.scratch }
     }
 
-    /// What a GPU's libraries asked for so far, by the request's key, in bytes; nothing where none takes part.
+    /// What a GPU's libraries asked for since this was last called, by the request's key, in bytes; nothing where none takes part.
     pub(super) fn asked(&self) -> BTreeMap<String, u64> {
         match self.kind {
-            Kind::Cuda(_) => self.scratch.answers(),
+            Kind::Cuda(_) => self.scratch.take(),
             Kind::Host | Kind::Virtual => BTreeMap::new(),
         }
     }

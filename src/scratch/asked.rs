@@ -1,7 +1,7 @@
 //! A source of scratch that remembers what it was asked, so that a run can write it down.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::{Request, Scratch};
@@ -12,24 +12,28 @@ use crate::gpu::Gpu;
 pub struct Asked {
     of: Rc<dyn Scratch>,
     answers: RefCell<BTreeMap<Request, u64>>,
+    /// Asked since somebody last wanted to know.
+    since: RefCell<BTreeSet<Request>>,
 }
 
 impl Asked {
     /// Nothing asked yet.
     #[must_use]
     pub fn new(of: Rc<dyn Scratch>) -> Self {
-        Self { of, answers: RefCell::new(BTreeMap::new()) }
+        Self { of, answers: RefCell::default(), since: RefCell::default() }
     }
 
-    /// Requests by their keys, with the answers in bytes.
+    /// What was asked since this was last called: requests by their keys, with the answers in bytes.
     #[must_use]
-    pub fn answers(&self) -> BTreeMap<String, u64> {
-        self.answers.borrow().iter().map(|(request, &bytes)| (request.to_string(), bytes)).collect()
+    pub fn take(&self) -> BTreeMap<String, u64> {
+        let answers = self.answers.borrow();
+        self.since.take().into_iter().map(|request| (request.to_string(), answers[&request])).collect()
     }
 }
 
 impl Scratch for Asked {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
+        self.since.borrow_mut().insert(*request);
         if let Some(&known) = self.answers.borrow().get(request) {
             return known;
         }

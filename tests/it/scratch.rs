@@ -125,10 +125,27 @@ fn run_file(more: u64, left_out: impl Fn(usize) -> bool) -> String {
     for case in runner::experiment::load_str("net", RECURRENT, &[]).unwrap().cases {
         let _ = predict(&case.work, RuleContext { gpu, scratch: &asked }, case.allocator);
     }
-    let answers = asked.answers();
+    let answers = asked.take();
     assert!(answers.len() >= 2, "{answers:?}");
     let lines = answers.iter().enumerate().filter(|(i, _)| !left_out(*i)).map(|(_, (key, bytes))| format!("{key:?} = {}\n", bytes + more));
     format!("name = \"net\"\ndevice = \"cuda\"\ngpu = \"h200\"\n\n[scratch]\n{}", lines.collect::<String>())
+}
+
+/// A run file holds what its own cases asked for, not those that ran before on the same device.
+#[test]
+fn what_was_asked_is_told_once() {
+    let gpu = Gpu::named("h200").unwrap();
+    let asked = Asked::new(Rc::new(Rules));
+    let ask = |text: &str| {
+        for case in runner::experiment::load_str("net", text, &[]).unwrap().cases {
+            let _ = predict(&case.work, RuleContext { gpu, scratch: &asked }, case.allocator);
+        }
+        asked.take()
+    };
+    let (first, wider) = (ask(RECURRENT), ask(&RECURRENT.replace("48", "64")));
+    assert!(first.keys().all(|key| !wider.contains_key(key)), "{first:?} {wider:?}");
+    assert_eq!(ask(RECURRENT), first);
+    assert!(asked.take().is_empty());
 }
 
 #[test]

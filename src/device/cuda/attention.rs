@@ -38,7 +38,7 @@ pub(super) struct AttentionPlan {
 impl Cuda {
     /// Whether cuDNN computes this call; then its workspace is known from here on. A rehearsal believes that it does.
     pub fn plans_attention(&self, call: &Attention, at: &AttentionTensors<'_>) -> bool {
-        if call.dropout || !call.dtype.is_half() || !at.is_readable() {
+        if !is_fused(call) || !at.is_readable() {
             return false;
         }
         self.rehearses || self.attempt(|| self.attention_plan(at.key(call))).unwrap_or(false)
@@ -58,11 +58,16 @@ impl Cuda {
         Ok(computes)
     }
 
-    /// What cuDNN's plan for such a call works in, in bytes, if there is one.
-    pub(super) fn attention_workspace(&self, call: &Attention) -> Option<u64> {
-        let plans = self.dnn.attentions.borrow();
-        let plan = plans.iter().find_map(|(key, plan)| plan.as_ref().filter(|_| key.call == *call))?;
-        Some(plan.plan.workspace + kept(call).iter().sum::<u64>())
+    /// What cuDNN's plan for such a call works in, in bytes, if it has one. Strides play no part in that: where none is planned yet, it
+    /// is with those of the attention layer, which are the next to be asked for.
+    pub(super) fn attention_workspace(&self, call: &Attention) -> Result<Option<u64>, CudaError> {
+        let known = || {
+            let plans = self.dnn.attentions.borrow();
+            let plan = plans.iter().find_map(|(key, plan)| plan.as_ref().filter(|_| key.call == *call))?;
+            Some(plan.plan.workspace + kept(call).iter().sum::<u64>())
+        };
+        let planned = known().is_some() || (is_fused(call) && self.attention_plan(AttentionKey::of_layer(call))?);
+        Ok(if planned { known() } else { None })
     }
 
     /// Computes a call for which there is a plan, if it runs in that workspace; whether it did. A rehearsal believes so.
@@ -124,6 +129,11 @@ impl AttentionTensors<'_> {
         };
         self.tensors.iter().chain(self.gradients.iter().flatten()).all(readable)
     }
+}
+
+/// Whether graphs are made for such calls.
+fn is_fused(call: &Attention) -> bool {
+    !call.dropout && call.dtype.is_half()
 }
 
 /// Bytes of what backward keeps in the workspace beside the plan's own: the queries' gradient in f32, and the rows' sums.

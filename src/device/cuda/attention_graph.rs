@@ -20,6 +20,21 @@ pub(super) struct AttentionKey {
     pub(super) keeps: bool,
 }
 
+impl AttentionKey {
+    /// With the strides that an attention layer's tensors have while it is trained: queries, keys and values are parts of one projection,
+    /// all else has a tensor of its own, and heads lie beside each other.
+    pub(super) fn of_layer(call: &Attention) -> Self {
+        let Attention { heads, kv_heads, length, head, .. } = *call;
+        let within = |features: u64| [length * features, head, features, 1];
+        let (projection, queries, keys) = (within((heads + 2 * kv_heads) * head), within(heads * head), within(kv_heads * head));
+        let mut strides = vec![projection, projection, projection, queries];
+        if call.backward {
+            strides.extend([queries, queries, keys, keys]);
+        }
+        Self { call: *call, strides, keeps: true }
+    }
+}
+
 /// Names of tensors in plans; up to [`GRAD_V`] they are places among the strides.
 const Q: i64 = 0;
 const K: i64 = 1;

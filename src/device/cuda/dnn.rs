@@ -106,7 +106,7 @@ impl Scratch for Cuda {
                 })
             }
             // Where cuDNN has no plan, this program's own kernels work in what PyTorch's would take.
-            Request::Attention(call) => Ok(self.attention_workspace(call).unwrap_or_else(|| Rules.bytes(gpu, request))),
+            Request::Attention(call) => Ok(self.attention_workspace(call)?.unwrap_or_else(|| Rules.bytes(gpu, request))),
         });
         answer.unwrap_or(0)
     }
