@@ -157,7 +157,8 @@ impl FromStr for Settings {
 /// The settings that PyTorch would find in this process's environment, and the variable they are in. Of two, PyTorch's CUDA
 /// allocator goes by the older name.
 fn from_environment() -> (String, String) {
-    let of = |name: &str| std::env::var(name).ok().map(|text| (text, format!("{name}: ")));
+    // What is no Unicode is no setting, and is refused as such.
+    let of = |name: &str| std::env::var_os(name).map(|text| (text.to_string_lossy().into_owned(), format!("{name}: ")));
     of("PYTORCH_CUDA_ALLOC_CONF").or_else(|| of("PYTORCH_ALLOC_CONF")).unwrap_or_default()
 }
 

@@ -13,6 +13,7 @@ use crate::record::{Category, Status};
 use super::case::{CaseReport, FIGURES, Joined};
 use super::fold::{Line, fold, shorten};
 use super::number::{mib, signed_bytes};
+use super::words::count;
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -78,7 +79,7 @@ impl Table<'_> {
                 }
             }
         } else {
-            format!("predicted {total} rows; {peak}")
+            format!("predicted {}; {peak}", count(total, "row"))
         };
         let exact = !self.measured || rows().all(|(_, r)| r.exact());
         let mut fine = exact;

@@ -224,6 +224,8 @@ fn predict_asks_of_so_much_memory_as_fit_does() {
     let out = s.run(&["predict", "small.toml", "--memory", "8MiB"]).exits(1);
     assert!(out.stdout.contains("does not fit in 8.00 MiB for the allocator; ") && out.stdout.contains("MiB too little"), "{}", out.stdout);
     assert!(out.stdout.contains("out of memory"), "the table is that of a run in so much: {}", out.stdout);
+    let out = s.run(&["predict", "small.toml", "--memory", "1B"]).exits(1);
+    assert!(out.stdout.contains("predicted 1 row; "), "{}", out.stdout);
     // More than the GPU has, and a limit of the file's own below it.
     let out = s.run(&["predict", "small.toml", "--memory", "1TiB", "--gpu", "t4", "--set", "train.batch_size=320000000"]).exits(0);
     assert!(out.stdout.contains("fits in 1.00 TiB for the allocator") || out.stdout.contains("1024.00 GiB"), "{}", out.stdout);
