@@ -45,6 +45,19 @@ impl Exec {
         Ok(())
     }
 
+    /// Takes and gives back the scratch of a variance over the dimensions that `reduced` marks, and of the mean with it: each thread
+    /// holds both, a count, and the count as it is calculated with.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn variance_scratch(&self, input: &TensorMeta, reduced: &[bool]) -> Result<()> {
+        let walk = Loop { vector: 2, ..Loop::over(input, reduced) };
+        for part in if walk.fits_32_bits() { vec![walk] } else { walk.split() } {
+            self.pass(&part, 4 * input.dtype.accumulator().bytes())?;
+        }
+        Ok(())
+    }
+
     fn pass(&self, walk: &Loop, accumulator: u64) -> Result<PassScratch> {
         let Some(Scratch { partials, semaphores }) = walk.scratch(self.gpu(), accumulator) else {
             return Ok(PassScratch { _semaphores: None, partials: None });
@@ -83,6 +96,8 @@ struct Loop {
     element: u64,
     /// Where in the input it starts, in elements.
     offset: u64,
+    /// How many neighbours a thread loads at once where it walks along the reduction.
+    vector: u64,
 }
 
 impl Loop {
@@ -105,7 +120,7 @@ impl Loop {
             .collect();
         sort(&mut dims);
         merge(&mut dims);
-        Self { dims, element: input.dtype.bytes(), offset: 0 }
+        Self { dims, element: input.dtype.bytes(), offset: 0, vector: 4 }
     }
 
     fn reduced_dims(&self) -> usize {
@@ -162,7 +177,7 @@ impl Loop {
         let mut output_vector = 1;
         if fastest.is_none_or(|d| d.input_step == 1) {
             if along_reduction && dim0 >= 128 && reduced == 1 {
-                dim0 /= 4;
+                dim0 /= self.vector;
             } else if !along_reduction {
                 output_vector = self.output_vector(reduced);
                 dim0 /= output_vector;

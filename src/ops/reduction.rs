@@ -32,13 +32,17 @@ impl Dim {
     }
 }
 
-/// A sum or mean over some dimensions of a tensor.
+/// A sum, mean or variance over some dimensions of a tensor.
 #[derive(Debug, Clone)]
 pub struct Reduction {
     /// Innermost first.
     dims: Vec<Dim>,
     input: DType,
     output: DType,
+    /// Bytes of what a thread collects in.
+    accumulator: u64,
+    /// Neighbours along the reduction that a thread loads at once.
+    vector: u64,
 }
 
 impl Reduction {
@@ -56,7 +60,14 @@ impl Reduction {
             dims.push(Dim { size: sizes[d], out, input: input.strides[d] * input.dtype.bytes() });
         }
         reorder(&mut dims);
-        Self { dims: coalesce(&dims), input: input.dtype, output }
+        Self { dims: coalesce(&dims), input: input.dtype, output, accumulator: input.dtype.accumulator().bytes(), vector: 4 }
+    }
+
+    /// `var_mean`: a thread collects a mean, a sum of squares and two counts (`WelfordData`), and unrolls less.
+    #[must_use]
+    pub fn var_mean(input: &TensorMeta, reduced: &[bool]) -> Self {
+        let figure = input.dtype.accumulator();
+        Self { accumulator: 4 * figure.bytes(), vector: 2, ..Self::new(input, reduced, figure) }
     }
 
     /// The reduction of all elements.
@@ -83,7 +94,7 @@ impl Reduction {
         // Halves cannot collect the sums of several pieces in their own type.
         let accumulation = (self.output.is_half() && self.input == self.output && !fits_32_bits(&self.dims)).then(|| {
             let extent = self.dims.iter().map(|d| d.size * d.out).fold(self.output.bytes(), u64::max);
-            recipe.alloc(extent / self.output.bytes() * self.accumulator_bytes())
+            recipe.alloc(extent / self.output.bytes() * self.accumulator)
         });
         let mut pieces = vec![self.dims.clone()];
         while let Some(mut piece) = pieces.pop() {
@@ -104,14 +115,9 @@ impl Reduction {
         }
     }
 
-    fn accumulator_bytes(&self) -> u64 {
-        self.input.accumulator().bytes()
-    }
-
     /// `setReduceConfig`: how the work is spread over threads, warps and thread blocks.
     fn launch(&self, dims: &[Dim], gpu: &Gpu) -> Option<Scratch> {
         const WARP: u64 = 32;
-        const VECTOR: u64 = 4;
         const VALUES: std::ops::RangeInclusive<u64> = 16..=256;
         let (fewest, most) = VALUES.into_inner();
         let element = self.input.bytes();
@@ -129,7 +135,7 @@ impl Reduction {
         let mut output_vector = 1;
         if stride == element {
             if along_fastest && across >= 128 && reduced == 1 {
-                across /= VECTOR;
+                across /= self.vector;
             } else if !along_fastest {
                 output_vector = output_vector_size(dims, reduced, element);
                 across /= output_vector;
@@ -164,7 +170,7 @@ impl Reduction {
             return None;
         }
         let spread = if along_fastest { 1 } else { width * output_vector };
-        Some(Scratch { buffer: self.accumulator_bytes() * outputs * blocks * spread, semaphores: 4 * grid })
+        Some(Scratch { buffer: self.accumulator * outputs * blocks * spread, semaphores: 4 * grid })
     }
 }
 

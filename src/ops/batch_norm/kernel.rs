@@ -52,7 +52,7 @@ enum Path {
     Cudnn,
     /// A matrix: rows are reduced as channels-last images are.
     Matrix,
-    /// Images, channels in front.
+    /// Images, channels in front, and whatever lies with gaps.
     Planes,
 }
 
@@ -64,7 +64,7 @@ impl BatchNorm {
         let elements_fit = x.numel() < MOST_ELEMENTS;
         if x.shape.rank() > 2 && !halves && x.shape.dims()[0] <= most_samples && self.eps >= 1e-5 && elements_fit {
             Path::Cudnn
-        } else if inner(x) == 1 && x.numel() <= MOST_ELEMENTS {
+        } else if inner(x) == 1 && x.is_contiguous() && x.numel() <= MOST_ELEMENTS {
             Path::Matrix
         } else {
             Path::Planes
@@ -102,8 +102,11 @@ impl OpKernel for BatchNorm {
         }
         let mean = exec.empty(channel_statistics(x, weight))?;
         let invstd = exec.empty(mean.shared_meta())?;
-        if self.training && path != Path::Cudnn && !x.is_contiguous() && x.dtype.is_half() {
-            let _wide = exec.empty(x.with_dtype(DType::F32))?; // PyTorch has no kernel for these and reduces a copy
+        if self.training && path != Path::Cudnn && !x.is_contiguous() {
+            // PyTorch takes `var_mean`, which has no kernel for bfloat16 and reduces a copy of it.
+            let reduced: Vec<bool> = (0..x.shape.rank()).map(|d| d != 1).collect();
+            let wide = if x.dtype == DType::BF16 { Some(exec.empty(x.dense().with_dtype(DType::F32))?) } else { None };
+            exec.variance_scratch(wide.as_ref().map_or(x, Tensor::meta), &reduced)?;
         }
         let split = Split::of(x.numel() / weight.numel(), weight.numel());
         let scratch = match path {
@@ -135,7 +138,7 @@ impl OpKernel for BatchNorm {
         let mut gradients = vec![None; at.inputs.len()];
         let path = self.path(x, weight);
         // Between one gradient and the next of a channel lie those of other channels, in backward also where there are no others.
-        let rows = path == Path::Matrix || (x.shape.rank() == 4 && weight.numel() == 1 && x.numel() <= MOST_ELEMENTS);
+        let rows = path == Path::Matrix || (x.shape.rank() == 4 && weight.numel() == 1 && x.is_contiguous() && x.numel() <= MOST_ELEMENTS);
         if path == Path::Cudnn && self.training {
             let _contiguous = exec.contiguous(at.grad())?;
             // It computes all of them, wanted or not.

@@ -1,8 +1,9 @@
 //! What `batch_norm` does to memory. PyTorch has two implementations, its own and cuDNN's, and its own has a kernel for inputs
-//! whose channels lie innermost, which meets in scratch.
+//! whose channels lie innermost, which meets in scratch, and takes `var_mean` of what lies with gaps.
 
 use crate::meta::{DType, TensorMeta};
 use crate::ops::recipe::Recipe;
+use crate::ops::reduction::Reduction;
 use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, Saved, ShapeError, Slot, dense_as_first};
 
 /// Batch normalisation. Inputs: x, weight, bias, running_mean, running_var, num_batches_tracked.
@@ -56,7 +57,7 @@ impl OpRule for BatchNorm {
         })
     }
 
-    fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
+    fn forward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
         let x = &inputs[0];
         let needed = needs.contains(&true);
         let mut r = Recipe::new();
@@ -67,10 +68,14 @@ impl OpRule for BatchNorm {
         let cudnn = self.is_cudnn(inputs);
         let statistics = if cudnn && !self.training { 0 } else { statistics_bytes(x) };
         let (mean, inverse) = (r.alloc(statistics), r.alloc(statistics));
-        if self.training && !cudnn && !x.is_contiguous() && x.dtype.is_half() {
-            r.temporary(x.with_dtype(DType::F32).bytes()); // `var_mean` of what has no kernel of its own
-        }
-        if self.training && !cudnn && elements_behind(x) == 1 && fits_32_bits(x) {
+        if self.training && !cudnn && !x.is_contiguous() {
+            let channels: Vec<bool> = (0..x.shape.rank()).map(|d| d != 1).collect();
+            // It reads f16 as f32, but bfloat16 only from a copy.
+            let wide = (x.dtype == DType::BF16).then(|| x.dense().with_dtype(DType::F32));
+            let copy = wide.as_ref().map(|wide| r.tensor(wide));
+            Reduction::var_mean(wide.as_ref().unwrap_or(x), &channels).scratch_into(&mut r, cx.gpu);
+            copy.into_iter().for_each(|copy| r.free(copy));
+        } else if self.training && !cudnn && elements_behind(x) == 1 && fits_32_bits(x) {
             // Mean and squared deviations, one partial result of each for two passes.
             Staging::of(x, 4).into_iter().for_each(|s| s.run(&mut r));
         }
@@ -166,7 +171,7 @@ fn elements_behind(x: &TensorMeta) -> u64 {
 /// Whether backward takes neighbours in memory for neighbouring channels. Unlike forward, it lets a four-dimensional tensor of one
 /// channel pass, which is in the channels-last layout as much as in the other.
 fn channels_innermost(x: &TensorMeta) -> bool {
-    fits_32_bits(x) && (elements_behind(x) == 1 || (x.shape.rank() == 4 && x.shape.dims()[1] == 1))
+    fits_32_bits(x) && x.is_contiguous() && (elements_behind(x) == 1 || (x.shape.rank() == 4 && x.shape.dims()[1] == 1))
 }
 
 /// Scratch where thread blocks of the channels-innermost kernels meet (`flexible_launch_configs` of `Normalization.cuh`).
