@@ -4,7 +4,7 @@
 //! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
@@ -70,6 +70,27 @@ pub fn begin(path: &Path) -> io::Result<NamedTempFile> {
         return Err(error);
     }
     temporary(folder_of(&place))
+}
+
+/// Writes all of `path` at once, from memory: into a stream without a temporary file.
+///
+/// # Errors
+/// As those of [`begin`] and [`put`].
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if is_stream(path) {
+        return File::options().write(true).open(path)?.write_all(bytes);
+    }
+    let mut file = begin(path)?;
+    file.write_all(bytes)?;
+    put(file, path)
+}
+
+/// Tries whether [`write`] could begin, and leaves everything as it was.
+///
+/// # Errors
+/// As those of [`begin`].
+pub fn try_place(path: &Path) -> io::Result<()> {
+    if is_stream(path) { Ok(()) } else { begin(path).map(drop) }
 }
 
 /// Whether `path` is there and neither a file nor a folder: renaming over it would take it from everybody else who uses it.

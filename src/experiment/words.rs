@@ -100,10 +100,16 @@ pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     }
     let plain = |s: &str| s.to_lowercase().replace(['-', ' ', '_'], "");
     let mut best: Option<(f64, &str)> = None;
+    let name = plain(name);
+    let length = |s: &str| s.chars().count() as f64;
     for &candidate in known.iter().take(MOST_NAMES) {
-        let likeness = strsim::jaro_winkler(&plain(name), &plain(candidate))
-            .max(strsim::normalized_damerau_levenshtein(&plain(name), &plain(candidate)));
-        if likeness > best.map_or(0.75, |(b, _)| b) {
+        let least = best.map_or(0.75, |(b, _)| b);
+        let other = plain(candidate);
+        // Names whose lengths alone tell them apart are not held against each other letter by letter, which takes long.
+        let (shorter, longer) = (length(&name).min(length(&other)), length(&name).max(length(&other)));
+        let edits = if shorter > least * longer { strsim::normalized_damerau_levenshtein(&name, &other) } else { 0.0 };
+        let likeness = strsim::jaro_winkler(&name, &other).max(edits);
+        if likeness > least {
             best = Some((likeness, candidate));
         }
     }

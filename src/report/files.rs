@@ -1,6 +1,5 @@
 //! Results on the disk: folders tried before a run begins, and texts that appear whole or not at all.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use crate::whole::{self, WriteError};
@@ -20,7 +19,7 @@ pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// [`WriteError`] where [`write_whole`] would find the path wrong.
 pub fn try_place(path: &Path) -> Result<(), WriteError> {
-    whole::begin(path).map(drop).map_err(|source| WriteError::File { path: path.to_path_buf(), source })
+    whole::try_place(path).map_err(|source| WriteError::File { path: path.to_path_buf(), source })
 }
 
 /// Writes `text` to `path` whole or not at all.
@@ -28,12 +27,7 @@ pub fn try_place(path: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// [`WriteError`] where the folder takes no file, the disk is full, or `path` is a folder.
 pub fn write_whole(path: &Path, text: &[u8]) -> Result<(), WriteError> {
-    let write = || -> io::Result<()> {
-        let mut file = whole::begin(path)?;
-        file.write_all(text)?;
-        whole::put(file, path)
-    };
-    write().map_err(|source| WriteError::File { path: path.to_path_buf(), source })
+    whole::write(path, text).map_err(|source| WriteError::File { path: path.to_path_buf(), source })
 }
 
 /// Rows as CSV with `\n` ends.

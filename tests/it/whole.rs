@@ -35,6 +35,9 @@ fn a_stream_is_written_to_and_not_replaced() {
     let page = s.run(&["plot", "results/a.csv", "--quiet", "-o", "/dev/stdout"]).exits(0);
     assert!(page.stdout.starts_with("<!") && page.stdout.trim_end().ends_with("</html>"), "{}", page.stdout);
     s.run(&["plot", "results/a.csv", "-o", "/dev/null"]).exits(0);
+    // Also where no temporary file can be made.
+    let out = s.shell("TMPDIR=/no/such/folder \"$RUNNER\" plot results/a.csv --quiet -o /dev/stdout").exits(0);
+    assert_eq!(out.stdout, page.stdout);
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }
 

@@ -69,7 +69,8 @@ pub(in crate::cli) struct Args {
     /// What --verify runs on: virtual, cuda (or cuda:1, …), host
     #[arg(long, value_name = "DEVICE", default_value = "virtual", requires = "verify")]
     device: DeviceName,
-    /// Write JSON
+    /// Write JSON, bytes as integers; `answer` is largest, all (as far as is looked), nothing, level (from `level_from` on larger values
+    /// need no more) or indifferent
     #[arg(long)]
     json: bool,
 }
