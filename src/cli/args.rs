@@ -12,7 +12,7 @@ use crate::gpu::{self, Gpu};
 use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::report::number::bytes;
-use crate::scratch::{Asked, Recorded, Rules, Scratch};
+use crate::scratch::{Asked, Calibrated, Recorded, Rules, Scratch};
 
 use super::exit::Failure;
 
@@ -100,12 +100,15 @@ pub(super) struct Files {
     /// The run file of a run on such a GPU: its libraries' scratch counts where no GPU takes part, not the rules'
     #[arg(long, value_name = "RUN.toml")]
     scratch: Option<PathBuf>,
+    /// What `runner calibrate` wrote on such a GPU: its convolutions' scratch counts where no GPU takes part, not an H200's
+    #[arg(long, value_name = "TREES", conflicts_with = "scratch")]
+    calibration: Option<PathBuf>,
 }
 
 impl Files {
-    /// Whether libraries' scratch comes from a file.
-    pub(super) fn has_scratch(&self) -> bool {
-        self.scratch.is_some()
+    /// The option by which libraries' scratch comes from a file.
+    pub(super) fn has_scratch(&self) -> Option<&'static str> {
+        self.scratch.as_ref().map(|_| "--scratch").or(self.calibration.as_ref().map(|_| "--calibration"))
     }
 
     /// Whether the file named by `--scratch`, if there is one, holds all that these cases ask libraries for.
@@ -128,9 +131,10 @@ impl Files {
     /// # Errors
     /// The file named is none, or another GPU's.
     pub(super) fn scratch(&self) -> Result<Rc<dyn Scratch>, Failure> {
-        match &self.scratch {
-            None => Ok(Rc::new(Rules)),
-            Some(path) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
+        match (&self.scratch, &self.calibration) {
+            (Some(path), _) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
+            (None, Some(path)) => Ok(Rc::new(Calibrated::read(path, self.gpu).map_err(Failure::usage)?)),
+            (None, None) => Ok(Rc::new(Rules)),
         }
     }
 }

@@ -7,8 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::args::Color;
 use super::{
-    check, completions, console, devices, diff, explain, export, fit, import, man, merge, pack, plot, predict, replay, run, schema,
-    selftest, summary,
+    calibrate, check, completions, console, devices, diff, explain, export, fit, import, man, merge, pack, plot, predict, replay, run,
+    schema, selftest, summary,
 };
 
 const EXAMPLES: &str = "\
@@ -61,6 +61,7 @@ enum Command {
     Replay(replay::Args),
     Summary(summary::Args),
     Import(import::Args),
+    Calibrate(calibrate::Args),
     Schema(schema::Args),
     Devices(devices::Args),
     Selftest(selftest::Args),
@@ -98,6 +99,7 @@ pub fn main() -> ExitCode {
         Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Summary(args)) => summary::run(args),
         Some(Command::Import(args)) => import::run(args),
+        Some(Command::Calibrate(args)) => calibrate::run(args),
         Some(Command::Schema(args)) => schema::run(args),
         Some(Command::Devices(args)) => devices::run(args),
         Some(Command::Selftest(args)) => selftest::run(args),

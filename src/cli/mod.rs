@@ -1,6 +1,7 @@
 //! The command line: one file per command, and the only place where prediction and training meet.
 
 mod args;
+mod calibrate;
 mod check;
 mod completions;
 mod console;

@@ -76,8 +76,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
         console::print(&list(&shares(args.files.gpu)?, args.shard))?;
         return Ok(Exit::Done);
     }
-    if args.resume && args.files.has_scratch() {
-        return Err(Failure::usage("--resume and --scratch exclude each other: finished cases do not remember whose scratch they had"));
+    if let (true, Some(option)) = (args.resume, args.files.has_scratch()) {
+        let why = "finished cases do not remember whose scratch they had";
+        return Err(Failure::usage(format!("--resume and {option} exclude each other: {why}")));
     }
     let mut crew = Crew::open(&devices, args.jobs.map(usize::from), &args.files)?;
     let mut shares = shares(&crew.facts().gpu)?;

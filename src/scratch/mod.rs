@@ -5,11 +5,14 @@
 
 mod asked;
 mod attention;
+mod calibrated;
+pub mod convolution;
 mod recorded;
 mod request;
 mod rules;
 
 pub use asked::Asked;
+pub use calibrated::Calibrated;
 pub use recorded::{Recorded, RecordedError};
 pub use request::{Attention, Buffer, Cell, Convolution, Direction, Recurrent, Request};
 pub use rules::Rules;

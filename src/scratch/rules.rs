@@ -1,8 +1,8 @@
 //! Scratch without a library: formulas over shapes, each file with its source and how often it is right. Nothing here asks a device.
 
-mod convolution;
 mod recurrent;
 
+use super::convolution::{self, Trees};
 use super::{Request, Scratch};
 use crate::gpu::Gpu;
 
@@ -14,7 +14,7 @@ impl Scratch for Rules {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
         match request {
             Request::Attention(attention) => attention.workspace(),
-            Request::Convolution(c) => convolution::bytes(gpu, c),
+            Request::Convolution(c) => convolution::bytes(gpu, c, Trees::built_in()),
             Request::Recurrent(r) => recurrent::bytes(gpu, r),
         }
     }

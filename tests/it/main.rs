@@ -3,6 +3,7 @@
 
 mod alloc;
 mod bench;
+mod calibrate;
 mod check;
 mod corpus;
 mod cuda;

@@ -67,7 +67,7 @@ fn recurrent_scratch_has_no_bound() {
     assert_eq!(Rules.bytes(gpu, &Request::Recurrent(request)), i64::MAX.unsigned_abs());
 }
 
-/// `convolution.csv`: recordings that the trees were not grown from, though they have seen the same layers with other batches and types.
+/// `convolution.csv`: recordings of layers that the built-in trees have not seen, in no batch, type or direction.
 #[test]
 fn convolutions_take_cudnns_scratch() {
     let gpu = Gpu::named("h200").unwrap();
@@ -101,8 +101,8 @@ fn convolutions_take_cudnns_scratch() {
     let whole = of_100(whole, rows);
     println!("{whole:.1} of 100 in all three directions");
     println!("{rows} convolutions: of 100 workspaces, {all:.1} to the byte ({shares:.1?} by direction); their sum is {sum:.1} of 100");
-    assert!(whole >= 86.0, "{whole}");
-    assert!(all >= 95.0, "{all}");
+    assert!(whole >= 85.0, "{whole}");
+    assert!(all >= 94.5, "{all}");
     assert!((97.0..103.0).contains(&sum), "{sum}");
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use super::bindings::cudnn::{
     self as sys, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
-    cudnnBackendHeurMode_t as Mode, cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t,
+    cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob, cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t,
 };
 
 use super::blas::Workspace;
@@ -14,6 +14,7 @@ use super::dnn::{data_type, sum_type};
 use super::error::CudaError;
 use super::graph::{Descriptor, Plan, configurations};
 use crate::meta::DType;
+use crate::scratch::convolution::Settings;
 use crate::scratch::{Convolution, Direction};
 
 /// How the three tensors are called in a plan.
@@ -55,6 +56,23 @@ impl Cuda {
         Ok(workspace)
     }
 
+    /// What cuDNN would take to compute it: the workspace in bytes, and how the engine is set. Nothing is built where the library can tell without,
+    /// and nothing is kept.
+    ///
+    /// # Errors
+    /// The library computes no such convolution, or a call fails.
+    pub fn ask_convolution(&self, call: &Convolution) -> Result<(u64, Settings), CudaError> {
+        let handle = self.dnn_handle()?;
+        let (answer, _) = choose(handle, call, |_, config| {
+            let bytes = match config.number(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
+                Ok(bytes) => u64::try_from(bytes).unwrap_or(0),
+                Err(_) => Plan::of(handle, config)?.workspace,
+            };
+            Ok(Some((bytes, settings(config)?)))
+        })?;
+        Ok(answer)
+    }
+
     /// Computes what the call's direction says from the two other tensors.
     pub fn convolve(&self, call: &Convolution, tensors: ConvolutionTensors, workspace: Workspace) {
         self.attempt(|| {
@@ -87,6 +105,23 @@ fn execute(handle: sys::cudnnHandle_t, plan: &ConvolutionPlan, tensors: Convolut
 
 /// The first plan of the lists, from place `first` on, that can be built and works in at most `most` bytes.
 fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64) -> Result<ConvolutionPlan, CudaError> {
+    let ((plan, number), made_of) = choose(handle, call, |number, config| {
+        if number < first {
+            return Ok(None);
+        }
+        let plan = Plan::of(handle, config)?;
+        Ok((plan.workspace <= most).then_some((plan, number)))
+    })?;
+    Ok(ConvolutionPlan { plan, number, _made_of: made_of })
+}
+
+/// What `take` makes of the first of the lists' engine configurations that it takes, given each with its place; and what that is made of, what
+/// refers to another before it. An error of `take` passes on to the next, and is told where none is taken.
+fn choose<T>(
+    handle: sys::cudnnHandle_t,
+    call: &Convolution,
+    mut take: impl FnMut(usize, &Descriptor) -> Result<Option<T>, CudaError>,
+) -> Result<(T, Vec<Descriptor>), CudaError> {
     let mut made_of = operation(handle, call)?;
     let graph = made_of.pop().expect("the graph comes last");
     let mut refused = None;
@@ -101,22 +136,44 @@ fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64)
         };
         for config in configurations {
             let number = place.next().expect("there are fewer plans than numbers");
-            if number < first || (call.dtype == DType::F32 && narrows_inputs(&config)?) {
+            if call.dtype == DType::F32 && narrows_inputs(&config)? {
                 continue;
             }
-            match Plan::of(handle, &config) {
-                Ok(plan) if plan.workspace > most => {}
-                Ok(plan) => {
+            match take(number, &config) {
+                Ok(None) => {}
+                Ok(Some(taken)) => {
                     made_of.extend([graph, heuristics, config]);
-                    // What refers to another goes before it.
                     made_of.reverse();
-                    return Ok(ConvolutionPlan { plan, number, _made_of: made_of });
+                    return Ok((taken, made_of));
                 }
                 Err(e) => refused = Some(e),
             }
         }
     }
     Err(refused.unwrap_or_else(CudaError::no_engine))
+}
+
+/// How a configuration sets its engine, as far as a workspace depends on it.
+fn settings(config: &Descriptor) -> Result<Settings, CudaError> {
+    /// More than any engine has.
+    const KNOBS: usize = 32;
+    let mut settings = Settings::default();
+    for knob in config.referred_up_to(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, KNOBS)? {
+        // As a number: a newer library may have knobs that this program has no name for.
+        let kind = knob.values::<u32, 1>(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, u32::MAX)?;
+        let known = [
+            (Knob::CUDNN_KNOB_TYPE_TILE_SIZE, &mut settings.tile_size),
+            (Knob::CUDNN_KNOB_TYPE_TILE_CGA_M, &mut settings.tile_cga_m),
+            (Knob::CUDNN_KNOB_TYPE_TILE_CGA_N, &mut settings.tile_cga_n),
+            (Knob::CUDNN_KNOB_TYPE_WORKSPACE, &mut settings.workspace),
+            (Knob::CUDNN_KNOB_TYPE_SPLIT_K, &mut settings.split_k),
+            (Knob::CUDNN_KNOB_TYPE_SPLIT_K_BUF, &mut settings.split_k_buf),
+        ];
+        if let Some((_, value)) = known.into_iter().find(|(name, _)| kind.first() == Some(&(*name as u32))) {
+            *value = i32::try_from(knob.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?).ok();
+        }
+    }
+    Ok(settings)
 }
 
 /// PyTorch leaves out engines that round f32 inputs to halves.

@@ -90,16 +90,21 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// The descriptors that an attribute holds, as descriptors of that kind.
-    pub(super) fn referred(&self, name: Name, kind: cudnnBackendDescriptorType_t) -> Result<Vec<Self>, CudaError> {
-        let mut none: [cudnnBackendDescriptor_t; 0] = [];
-        let count = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut none)?;
-        let mut descriptors = (0..count).map(|_| Self::new(kind)).collect::<Result<Vec<_>, _>>()?;
+    /// The descriptors that an attribute holds, at most `most`: for attributes whose number the library does not tell.
+    pub(super) fn referred_up_to(&self, name: Name, kind: cudnnBackendDescriptorType_t, most: usize) -> Result<Vec<Self>, CudaError> {
+        let mut descriptors = (0..most).map(|_| Self::new(kind)).collect::<Result<Vec<_>, _>>()?;
         let mut raw: Vec<cudnnBackendDescriptor_t> = descriptors.iter().map(|d| d.0).collect();
         // The library fills in those that it is given.
         let given = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw)?;
         descriptors.truncate(given);
         Ok(descriptors)
+    }
+
+    /// The descriptors that an attribute holds, as descriptors of that kind.
+    pub(super) fn referred(&self, name: Name, kind: cudnnBackendDescriptorType_t) -> Result<Vec<Self>, CudaError> {
+        let mut none: [cudnnBackendDescriptor_t; 0] = [];
+        let count = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut none)?;
+        self.referred_up_to(name, kind, count)
     }
 }
 

@@ -9,7 +9,7 @@ use super::geometry::Geometry;
 use crate::scratch::Direction;
 
 /// How much is asked for, and for what. Numbers without a name are bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Plan {
     /// Nothing.
     None,
@@ -59,7 +59,7 @@ pub(super) enum Plan {
 }
 
 /// What a plan copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Copied {
     /// All three tensors in channels-last order, channels padded.
     All,
@@ -76,6 +76,9 @@ pub(super) enum Copied {
 }
 
 impl Copied {
+    /// In the order in which a size is tried against them.
+    pub(super) const ALL: [Self; 6] = [Self::All, Self::Operands, Self::Single, Self::Plain, Self::Tensors, Self::PlainOperands];
+
     fn bytes(self, g: &Geometry) -> u128 {
         let (input, output) = (g.n * g.c * g.pixels_in(), g.n * g.k * g.pixels_out());
         match self {
@@ -101,13 +104,13 @@ impl Plan {
             Self::Copies(own) => Copied::Plain.bytes(g) + own,
             Self::Counters(counters) => 256 + counters,
             Self::TileCounters(tile) => 256 + tile_counters(g, tile),
-            Self::Parts { parts, counters } => 256 + counters + parts * result(g) * 4,
-            Self::NarrowParts(parts) => 256 + parts * result(g) * g.element,
+            Self::Parts { parts, counters } => 256 + counters + parts * g.product_result() * 4,
+            Self::NarrowParts(parts) => 256 + parts * g.product_result() * g.element,
             Self::PartsBy64 { up } => {
-                let [_, _, depth] = product(g);
+                let [_, _, depth] = g.product();
                 let parts = if up { depth.div_ceil(64) } else { (depth / 64).max(1) };
                 let most = if g.direction == Direction::GradWeight { u128::MAX } else { 16 };
-                256 + parts.min(most) * result(g) * 4
+                256 + parts.min(most) * g.product_result() * 4
             }
             Self::Samples(own) => g.n * g.weight() * 4 + own,
             Self::SamplesTiles(tile) => g.n * g.weight() * 4 + 256 + tile_counters(g, tile),
@@ -141,25 +144,9 @@ fn moved_weight(g: &Geometry) -> u128 {
     if g.weight_moves() { g.padded_weight() * g.element } else { 0 }
 }
 
-/// Rows, columns and depth of the matrix product that a 1×1 convolution of one sample is; all samples together where there is one pixel.
-fn product(g: &Geometry) -> [u128; 3] {
-    let rows = if g.h == 1 { g.n } else { g.pixels_in() };
-    match g.direction {
-        Direction::Forward => [rows, g.k, g.c],
-        Direction::GradInput => [rows, g.c, g.k],
-        Direction::GradWeight => [g.k, g.c, g.pixels_in()],
-    }
-}
-
-/// Elements of its result.
-fn result(g: &Geometry) -> u128 {
-    let [m, n, _] = product(g);
-    m * n
-}
-
 /// A counter for each tile of a matrix product's result, in all a multiple of 16 bytes.
 fn tile_counters(g: &Geometry, tile: [u128; 2]) -> u128 {
-    let [m, n, _] = product(g);
+    let [m, n, _] = g.product();
     (4 * m.div_ceil(tile[0]) * n.div_ceil(tile[1])).next_multiple_of(16)
 }
 

@@ -96,6 +96,22 @@ impl Geometry {
         }
     }
 
+    /// Rows, columns and depth of the matrix product that a 1×1 convolution of one sample is; all samples together where there is one pixel.
+    pub(super) fn product(&self) -> [u128; 3] {
+        let rows = if self.h == 1 { self.n } else { self.pixels_in() };
+        match self.direction {
+            Direction::Forward => [rows, self.k, self.c],
+            Direction::GradInput => [rows, self.c, self.k],
+            Direction::GradWeight => [self.k, self.c, self.pixels_in()],
+        }
+    }
+
+    /// Elements of its result.
+    pub(super) fn product_result(&self) -> u128 {
+        let [rows, columns, _] = self.product();
+        rows * columns
+    }
+
     /// Tensor cores take 16 bytes of channels at a time: so many channels.
     fn lane(&self) -> u128 {
         16 / self.element

@@ -1,0 +1,177 @@
+//! Trees of convolutions: grown from answers, written, read again, and gone by. `tests/fixtures/scratch/answers.csv` holds 500 convolutions, as an
+//! H200 answered.
+
+use runner::gpu::Gpu;
+use runner::scratch::convolution::{Trees, accuracy, grid, grow, read_answers, write_answers};
+use runner::scratch::{Calibrated, Request, Scratch};
+
+use crate::support::{Sandbox, repository, rows};
+
+fn answers() -> String {
+    std::fs::read_to_string(repository().join("tests/fixtures/scratch/answers.csv")).unwrap()
+}
+
+const NETWORK: &str = r#"
+[model]
+input = { features = [64, 56, 56] }
+layers = [{ conv2d = { out_channels = 64, kernel_size = 3, padding = 1 } }, "flatten", { linear = { out_features = 2 } }]
+
+[train]
+batch_size = 4
+steps = 1
+loss = "mean"
+optimizer = "sgd"
+"#;
+
+#[test]
+fn trees_grow_from_answers_and_are_gone_by() {
+    let s = Sandbox::new();
+    s.write("answers.csv", &answers()).write("net.toml", NETWORK);
+    let told = s.run(&["calibrate", "--from", "answers.csv", "-o", "a.trees"]).exits(0).stdout;
+    assert!(told.starts_with("a.trees: ") && told.contains("from 1 500 answers of h200\nof layers left out of growing: "), "{told}");
+    // The file says where it comes from and whose it is.
+    let trees = s.read("a.trees");
+    assert!(trees.starts_with("# NVIDIA H200, cuDNN 9.19.0\ngpu h200\ntree forward windows\n"), "{}", &trees[..200]);
+    // What was answered is known again, nearly all of it: some sizes no formula gives.
+    let gpu = Gpu::named("h200").unwrap();
+    let (_, answers) = read_answers(&s.path("answers.csv")).unwrap();
+    let of = accuracy(&Trees::read(&s.path("a.trees"), gpu).unwrap(), gpu, &answers);
+    assert!(of.exact * 100 >= of.workspaces * 88, "{of:?}");
+    // Both sides go by it, as the CSV shows.
+    for command in [&["net.toml", "--device", "virtual", "--quiet"][..], &["net.toml", "--device", "host", "--quiet"]] {
+        s.run(&[command, &["--calibration", "a.trees"]].concat()).exits(0);
+        assert!(rows(&s.read("results/net.csv")).iter().all(|row| row["error_peak"] == "0"));
+    }
+    for command in ["predict", "explain", "summary"] {
+        s.run(&[command, "net.toml", "--calibration", "a.trees"]).exits(0);
+    }
+}
+
+#[test]
+fn a_plan_in_the_file_is_what_is_asked_for() {
+    let s = Sandbox::new();
+    let trees = |windows: &str| {
+        let kinds = ["forward", "grad_input", "grad_weight"].map(|d| format!("tree {d} windows\n{windows}\ntree {d} products\nnone\n"));
+        format!("gpu h200\n{}", kinds.concat())
+    };
+    // The convolution has 64 channels of 56×56 pixels; a plan of counters is 256 bytes and these.
+    s.write("none.trees", &trees("none"))
+        .write("much.trees", &trees("channels<=63 none height<=100 counters:104857600 none"))
+        .write("net.toml", NETWORK);
+    let peak = |file: &str| {
+        s.run(&["net.toml", "--device", "virtual", "--quiet", "--calibration", file]).exits(0);
+        rows(&s.read("results/net.csv")).iter().map(|r| r["measured_peak"].parse::<u64>().unwrap()).max().unwrap()
+    };
+    assert!(peak("much.trees") > peak("none.trees") + (95 << 20));
+}
+
+#[test]
+fn the_same_answers_in_any_order_grow_the_same_trees() {
+    let s = Sandbox::new();
+    let text = answers();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let (head, body) = lines.split_at_mut(2);
+    body.reverse();
+    body.rotate_left(77);
+    // One that is there twice counts once.
+    let shuffled = format!("{}\n{}\n{}\n", head.join("\n"), body.join("\n"), body[5]);
+    s.write("a.csv", &text).write("b.csv", &shuffled);
+    for name in ["a", "b"] {
+        s.run(&["calibrate", "--from", &format!("{name}.csv"), "-o", &format!("{name}.trees"), "--quiet"]).exits(0);
+    }
+    assert!(s.read("a.trees") == s.read("b.trees"));
+}
+
+#[test]
+fn files_read_as_they_are_written() {
+    let s = Sandbox::new();
+    let gpu = Gpu::named("h200").unwrap();
+    let built_in = Trees::built_in().text();
+    assert!(built_in == std::fs::read_to_string(repository().join("src/scratch/convolution/h200.trees")).unwrap());
+    s.write("answers.csv", &answers());
+    let (remarks, answers) = read_answers(&s.path("answers.csv")).unwrap();
+    s.write_bytes("again.csv", &write_answers(&remarks, &answers));
+    assert!(read_answers(&s.path("again.csv")).unwrap() == (remarks.clone(), answers.clone()));
+    let grown = grow(gpu, remarks, &answers);
+    s.write("a.trees", &grown.text());
+    let read = Calibrated::read(&s.path("a.trees"), gpu).unwrap();
+    for answer in &answers {
+        let alone = accuracy(&grown, gpu, std::slice::from_ref(answer)).foreseen;
+        assert_eq!(u128::from(read.bytes(gpu, &Request::Convolution(answer.call))), alone);
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_told_with_its_line() {
+    let s = Sandbox::new();
+    let text = answers();
+    let (head, line) = (text.lines().nth(1).unwrap(), text.lines().nth(2).unwrap());
+    let refused = |content: &str| {
+        s.write("bad.csv", content);
+        s.run(&["calibrate", "--from", "bad.csv", "-o", "out.trees"]).exits(2)
+    };
+    let without = |at: usize| {
+        let cells: Vec<&str> = line.split(',').enumerate().map(|(i, cell)| if i == at { "x" } else { cell }).collect();
+        format!("# a\n# b\n{head}\n{line}\n{}\n", cells.join(","))
+    };
+    refused(&without(0)).complains(&["bad.csv:5: `x` is no direction"]);
+    refused(&without(1)).complains(&["bad.csv:5: `x` is no dtype"]);
+    refused(&without(2)).complains(&["bad.csv:5: `x` is no whole number"]);
+    refused(&without(19)).complains(&["bad.csv:5: `x` is no whole number"]);
+    refused(&without(20)).complains(&["bad.csv:5: `x` is no weight"]);
+    refused("direction,dtype\n").complains(&["bad.csv:1: no column `bytes`"]);
+    refused(&format!("{head}\n")).complains(&["bad.csv: holds no answers"]);
+    refused(&format!("{head}\nforward,f32,1\n")).complains(&["bad.csv:2: "]);
+    refused(&format!("{head}\nforward,f32,1,8,4,4,8,7,7,1,1,1,1,0,,,,,,,\n")).complains(&["bad.csv:2: a window of 7 does not fit in 4"]);
+    refused(&format!("{head}\nforward,f32,1,8,4,4,8,1,1,1,1,1,3,0,,,,,,,\n"))
+        .complains(&["bad.csv:2: 8 and 8 channels do not part into 3"]);
+    refused(&format!("{head}\nforward,f32,0,8,4,4,8,1,1,1,1,1,1,0,,,,,,,\n")).complains(&["bad.csv:2: batch is 0"]);
+    s.run(&["calibrate", "--from", "absent.csv", "-o", "out.trees"]).exits(2).complains(&["absent.csv: No such file"]);
+    s.run(&["calibrate", "--from", "bad.csv", "-o", "no/out.trees"]).exits(2).complains(&["cannot write no/out.trees"]);
+    s.run(&["calibrate", "--device", "host", "-o", "out.trees"]).exits(2).complains(&["it is a GPU that answers", "--from"]);
+    assert_eq!(s.list("."), ["bad.csv"]);
+}
+
+#[test]
+fn what_is_no_tree_is_told_with_its_line() {
+    let s = Sandbox::new();
+    s.write("answers.csv", &answers()).write("net.toml", NETWORK).write("run.toml", "gpu = \"h200\"\n");
+    s.run(&["calibrate", "--from", "answers.csv", "--gpu", "t4", "-o", "t4.trees", "--quiet"]).exits(0);
+    let whole = s.read("t4.trees").replace("gpu t4", "gpu h200");
+    let refused = |content: &str| {
+        s.write("bad.trees", content);
+        s.run(&["predict", "net.toml", "--calibration", "bad.trees"]).exits(2)
+    };
+    let lines = whole.lines().count();
+    refused("").complains(&["bad.trees:1: no line says which `gpu`", "runner calibrate"]);
+    refused("gpu h200\n").complains(&["bad.trees:1: there is no `tree forward windows`"]);
+    refused("gpu h200\nnone\n").complains(&["bad.trees:2: `none` stands before any `tree`"]);
+    refused("gpu h200\ngpu h200\n").complains(&["bad.trees:2: the GPU is named twice"]);
+    refused("gpu h200\ntree up windows\n").complains(&["bad.trees:2: `tree` is followed by one of forward, grad_input, grad_weight"]);
+    refused("gpu h200\ntree forward windows\nnone none\n").complains(&["bad.trees:3: the tree has ended before `none`"]);
+    refused("gpu h200\ntree forward windows\n\nbatch<=4 none\n").complains(&["bad.trees:4: the tree has no end here"]);
+    refused("gpu h200\ntree forward windows\nbatches<=4 none none\n")
+        .complains(&["bad.trees:3: `batches<=4`: nothing that is measured is called `batches`"]);
+    refused("gpu h200\ntree forward windows\nbatch<=many none none\n")
+        .complains(&["bad.trees:3: `batch<=many`: `many` is no whole number"]);
+    refused("gpu h200\ntree forward windows\nlayout:0x1\n").complains(&["bad.trees:3: `layout:0x1` is neither a comparison nor a plan"]);
+    refused(&format!("{whole}tree forward windows\nnone\n")).complains(&[&format!("bad.trees:{}: this tree is there twice", lines + 1)]);
+    let predict = |options: &[&str]| s.run(&[&["predict", "net.toml"], options].concat());
+    predict(&["--calibration", "t4.trees"])
+        .exits(2)
+        .complains(&["t4.trees:2: its convolutions are those of t4, not of h200; say `--gpu t4`"]);
+    predict(&["--calibration", "t4.trees", "--gpu", "t4"]).exits(0);
+    predict(&["--calibration", "absent.trees"]).exits(2).complains(&["absent.trees: No such file"]);
+    predict(&["--calibration", "t4.trees", "--scratch", "run.toml"]).exits(2).complains(&["cannot be used with"]);
+    s.run(&["net.toml", "--resume", "--calibration", "t4.trees"]).exits(2).complains(&["--resume and --calibration exclude each other"]);
+}
+
+/// What is asked is the same list in every process, and nothing in it is asked twice or is answered without trees.
+#[test]
+fn the_questions_are_a_list_without_repeats() {
+    let calls = grid();
+    assert!((300_000..1_000_000).contains(&calls.len()), "{}", calls.len());
+    assert!(calls.windows(2).all(|pair| pair[0].0 != pair[1].0));
+    assert!(calls.iter().all(|(call, weight)| !call.is_native() && (1..=100).contains(weight)));
+    assert_eq!(calls, grid());
+}
