@@ -226,10 +226,10 @@ pub(super) mod cublaslt {
 pub(super) mod cudnn {
     pub(in crate::device::cuda) use cudarc::cudnn::sys::{
         cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t,
-        cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNumericalNote_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnDirectionMode_t,
-        cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t, cudnnMathType_t, cudnnPointwiseMode_t, cudnnRNNAlgo_t,
-        cudnnRNNBiasMode_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t,
-        cudnnReduceTensorOp_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnWgradMode_t,
+        cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNumericalNote_t, cudnnConvolutionMode_t, cudnnDataType_t,
+        cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t, cudnnMathType_t, cudnnPointwiseMode_t,
+        cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t,
+        cudnnRNNMode_t, cudnnReduceTensorOp_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnWgradMode_t,
     };
 
     use super::*;

@@ -75,7 +75,13 @@ fn listed(g: &Geometry) -> Vec<Plan> {
             plans.push(Plan::Winograd);
         }
     }
-    plans.extend([Plan::Copies(16), Plan::LayoutOperands(16), Plan::LayoutOperands(147), Plan::CopiesOperands, Plan::LayoutOutputAndWeight]);
+    plans.extend([
+        Plan::Copies(16),
+        Plan::LayoutOperands(16),
+        Plan::LayoutOperands(147),
+        Plan::CopiesOperands,
+        Plan::LayoutOutputAndWeight,
+    ]);
     if !g.is_product() {
         plans.extend([Plan::Offsets, Plan::OutputOffsets]);
     }
