@@ -10,9 +10,13 @@ use runner::exec::Exec;
 use runner::gpu::Gpu;
 use runner::meta::{DType, Shape, TensorMeta};
 use runner::model::{Plan, Work};
+use runner::ops::Operator;
+use runner::ops::batch_norm::rule::BatchNorm;
 use runner::ops::gelu::rule::Gelu;
+use runner::ops::kernel::OpKernel;
+use runner::ops::rule::{Effect, RuleContext};
 use runner::record::{Category, Measured, MicroStep, Phase, Status};
-use runner::tensor::Memory;
+use runner::tensor::{Memory, Tensor};
 use runner::train::{Observer, train};
 
 fn exec() -> Exec {
@@ -217,5 +221,30 @@ fn sums_take_the_scratch_seen_on_an_h200() {
         assert_eq!(sum.meta(), &meta(to));
         let peak = exec.memory().stats().requested_bytes.all().peak;
         assert_eq!(peak - tensor.meta().bytes() - sum.meta().bytes(), scratch, "{shape:?} to {to:?}");
+    }
+}
+
+/// No network gives cuDNN anything but contiguous images, so rule and kernel are held together here: what has no kernel of PyTorch's own is
+/// copied.
+#[test]
+fn batch_norm_of_halves_that_lie_transposed_takes_what_its_rule_says() {
+    let gpu = Gpu::named("h200").unwrap();
+    let op: Operator = BatchNorm { training: true, momentum: 0.1, eps: 1e-5 }.into();
+    for (halves, parameters) in [(DType::F16, DType::F32), (DType::F16, DType::F16), (DType::BF16, DType::BF16)] {
+        let of = |dims: &[u64], dtype| TensorMeta::contiguous(Shape::new(dims).unwrap(), dtype);
+        let mut metas = vec![of(&[5, 6, 12], halves).transposed(0, 1)];
+        metas.extend((0..4).map(|_| of(&[5], parameters)));
+        metas.push(of(&[], DType::I64));
+        let needs = [true, true, true, false, false, false];
+        let rule = op.rule().forward(RuleContext::from(gpu), &metas, &needs);
+        let said = rule.effects.iter().map(|e| if let Effect::Alloc { bytes, .. } = e { *bytes } else { 0 }).sum::<u64>();
+        let exec = exec();
+        let inputs: Vec<Tensor> = metas.iter().map(|meta| exec.empty(meta.clone()).unwrap()).collect();
+        let asked = || exec.memory().stats().requested_bytes.all().allocated;
+        let before = asked();
+        let _done = OpKernel::forward(op.kernel(), &exec, &inputs.iter().collect::<Vec<_>>(), &needs).unwrap();
+        assert_eq!(asked() - before, said, "{halves}, parameters of type {parameters}");
+        let is_copied = said > 5 * 6 * 12 * 4;
+        assert_eq!(is_copied, halves == DType::BF16);
     }
 }
