@@ -55,21 +55,21 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     // Minutes of work are not lost on a folder that takes no file.
     for path in [Some(&args.output), args.answers.as_ref()].into_iter().flatten() {
-        try_place(path).map_err(Failure::usage)?;
+        try_place(path)?;
     }
     let (gpu, remarks, answers) = match &args.from {
         Some(path) => read(path, args.gpu)?,
         None => ask(args.device)?,
     };
     if let Some(path) = &args.answers {
-        write_whole(path, &write_answers(&remarks, &answers)).map_err(Failure::usage)?;
+        write_whole(path, &write_answers(&remarks, &answers))?;
     }
     console::note(&format!("growing from {}", count(answers.len(), "answer")));
     let (left_out, kept): (Vec<Answer>, Vec<Answer>) = answers.iter().partition(|answer| part(&answer.call, PARTS) == 0);
     let unseen = accuracy(&grow(gpu, Vec::new(), &kept), gpu, &left_out);
     drop((left_out, kept));
     let trees = grow(gpu, remarks, &answers);
-    write_whole(&args.output, trees.text().as_bytes()).map_err(Failure::usage)?;
+    write_whole(&args.output, trees.text().as_bytes())?;
     let leaves = count(trees.leaves(), "leaf").replace("leafs", "leaves");
     console::print(&format!(
         "{}: {leaves} from {} of {}\n{}",

@@ -129,3 +129,22 @@ fn a_shard_without_cases_has_no_rows() {
     let out = s.run(&["a.toml", "--device", "virtual", "--shard", "2/2"]).exits(0);
     assert!(out.stdout.contains("\nthere are no rows\n"), "{}", out.stdout);
 }
+
+/// The exit code of a write that fails is one conversion's, and all that is told goes through the console.
+#[test]
+fn no_command_answers_for_itself() {
+    let mut folders = vec![repository().join("src/cli")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let writes = ["write_whole(", "prepare_folder(", "try_place("].iter().any(|call| line.contains(call));
+                assert!(!(writes && line.contains("map_err")), "{}: {line}", path.display());
+                assert!(!line.contains("print!(") && !line.contains("println!("), "{}: {line}", path.display());
+            }
+        }
+    }
+}
