@@ -172,19 +172,18 @@ impl Allocator {
     /// Takes the best cached block out of its pool, if one will do.
     #[inline(always)]
     fn take_cached(&mut self, kind: PoolKind, size: u64) -> Option<Index> {
-        let collecting = self.garbage_threshold.is_some();
-        let (expandable, max_split) = (self.config.expandable_segments, self.config.max_split_size);
-        let max_rounding = self.config.max_non_split_rounding();
-        let (pool, nodes) = self.pool(kind);
-        pool.searches += u64::from(collecting);
+        let (pool, nodes) = (&mut self.pools[kind as usize], &mut self.nodes);
+        if self.garbage_threshold.is_some() {
+            pool.searches += 1;
+        }
         let mut place = pool.free.best_fit(&nodes.entries, size)?;
-        if expandable {
+        if self.config.expandable_segments {
             place = pool.least_expandable(nodes, place);
         }
         let found = nodes[place.index].size();
         // A block too large to be split is kept for requests as large, and then only if little of it would be wasted.
-        let too_large = if size < max_split { max_split } else { size.saturating_add(max_rounding) };
-        if found >= too_large {
+        let max_split = self.config.max_split_size;
+        if found >= max_split && (size < max_split || found >= size.saturating_add(self.config.max_non_split_rounding())) {
             return None;
         }
         pool.free.take(&mut nodes.entries, place);

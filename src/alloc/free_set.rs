@@ -43,14 +43,12 @@ pub(super) struct FreeSet {
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) index: Index,
+    bin: usize,
     /// In its bin's tree; none of the root.
     parent: Index,
     /// Whether it is known for its bin's first.
     first: bool,
 }
-
-/// No block.
-const NOWHERE: Place = Place { index: NONE, parent: NONE, first: false };
 
 impl FreeSet {
     pub(super) fn new() -> Self {
@@ -68,8 +66,7 @@ impl FreeSet {
     /// The first block at `from` or after, where the bin of `from` is in use.
     fn from(&self, nodes: &[Node], from: Key) -> Option<Place> {
         let bin = bin_of(from.size);
-        let place = self.first_in(nodes, bin, from);
-        if place.index == NONE { Some(self.first_of(nodes, self.next_bin(bin + 1)?)) } else { Some(place) }
+        self.first_in(nodes, bin, from).or_else(|| Some(self.first_of(nodes, self.next_bin(bin + 1)?)))
     }
 
     /// The block after this one, in order.
@@ -81,23 +78,23 @@ impl FreeSet {
     /// The first block of a bin in use.
     #[inline(always)]
     fn first_of(&self, nodes: &[Node], bin: usize) -> Place {
-        let mut place = Place { index: self.roots[bin], parent: NONE, first: true };
+        let mut place = Place { index: self.roots[bin], bin, parent: NONE, first: true };
         loop {
             let [left, _] = nodes[place.index].children();
             if left == NONE {
                 return place;
             }
-            place = Place { index: left, parent: place.index, first: true };
+            place = Place { index: left, parent: place.index, ..place };
         }
     }
 
-    /// The first block of a bin in use that is at `from` or after; nowhere if there is none.
-    fn first_in(&self, nodes: &[Node], bin: usize, from: Key) -> Place {
-        let (mut found, mut parent, mut at) = (NOWHERE, NONE, self.roots[bin]);
+    /// The first block of a bin in use that is at `from` or after.
+    fn first_in(&self, nodes: &[Node], bin: usize, from: Key) -> Option<Place> {
+        let (mut found, mut parent, mut at) = (None, NONE, self.roots[bin]);
         while at != NONE {
             let less = Key::of(&nodes[at]) < from;
             if !less {
-                found = Place { index: at, parent, first: false };
+                found = Some(Place { index: at, bin, parent, first: false });
             }
             parent = at;
             at = nodes[at].children()[usize::from(less)];
@@ -171,26 +168,26 @@ impl FreeSet {
     #[inline(always)]
     pub(super) fn remove(&mut self, nodes: &mut [Node], index: Index) {
         let gone = Key::of(&nodes[index]);
-        let (mut parent, mut at) = (NONE, self.roots[bin_of(gone.size)]);
+        let bin = bin_of(gone.size);
+        let (mut parent, mut at) = (NONE, self.roots[bin]);
         while at != index {
             parent = at;
             at = nodes[at].children()[usize::from(Key::of(&nodes[at]) < gone)];
         }
-        self.remove_at(nodes, index, parent);
+        self.remove_at(nodes, Place { index, bin, parent, first: false });
     }
 
     /// Removes a block where it was just found, for a client.
     #[inline(always)]
     pub(super) fn take(&mut self, nodes: &mut [Node], place: Place) {
         if place.first {
-            let key = Key::of(&nodes[place.index]);
-            self.above = (bin_of(key.size), key);
+            self.above = (place.bin, Key::of(&nodes[place.index]));
         }
-        self.remove_at(nodes, place.index, place.parent);
+        self.remove_at(nodes, place);
     }
 
     #[inline(always)]
-    fn remove_at(&mut self, nodes: &mut [Node], index: Index, parent: Index) {
+    fn remove_at(&mut self, nodes: &mut [Node], Place { index, bin, parent, .. }: Place) {
         let node = &nodes[index];
         let [left, right] = node.children();
         let heir = if left == NONE || right == NONE { left.or(right) } else { knit(nodes, left, right) };
@@ -199,7 +196,6 @@ impl FreeSet {
             *(if *left == index { left } else { right }) = heir;
             return;
         }
-        let bin = bin_of(nodes[index].size());
         self.roots[bin] = heir;
         let word = &mut self.used[bin / 64];
         *word &= !(u64::from(heir == NONE) << (bin % 64));
