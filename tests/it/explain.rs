@@ -109,3 +109,20 @@ fn what_runs_out_of_memory_is_explained_up_to_there() {
     let json: serde_json::Value = serde_json::from_str(&s.run(&[&large[..], &["--json"]].concat()).exits(1).stdout).unwrap();
     assert_eq!(json[0]["out_of_memory"]["phase"], "input");
 }
+
+/// In evaluation batch_norm keeps statistics of no elements: they hold nothing, and come and go all the same.
+#[test]
+fn tensors_of_no_elements_are_nobodys() {
+    let s = Sandbox::new();
+    let text = r#"
+[model]
+input = { features = [3, 8, 8] }
+layers = ["batch_norm", { linear = { out_features = 4 } }]
+
+[train]
+batch_size = 2
+mode = "eval"
+amp = "bf16"
+"#;
+    s.write("eval.toml", text).run(&["explain", "eval.toml"]).exits(0);
+}

@@ -141,7 +141,7 @@ impl<'p> Ledger<'p> {
 
     fn allocate(&mut self, storage: u32, live: Live) {
         self.allocated += live.bytes;
-        *self.by_layer.entry((live.origin.layer, live.origin.category)).or_default() += live.bytes;
+        self.raise((live.origin.layer, live.origin.category), live.bytes);
         self.live.insert(storage, live);
         if self.allocated > self.peak.0 {
             self.peak = (self.allocated, self.happening);
@@ -157,7 +157,17 @@ impl<'p> Ledger<'p> {
         }
     }
 
+    /// Tensors of no elements hold nothing, and are nobody's.
+    fn raise(&mut self, key: (Option<LayerId>, Category), bytes: u64) {
+        if bytes > 0 {
+            *self.by_layer.entry(key).or_default() += bytes;
+        }
+    }
+
     fn lower(&mut self, key: (Option<LayerId>, Category), bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         let total = self.by_layer.get_mut(&key).expect("it was raised before");
         *total -= bytes;
         if *total == 0 {
@@ -310,7 +320,7 @@ impl Listener for Ledger<'_> {
                 let (old, bytes) = ((live.origin.layer, live.origin.category), live.bytes);
                 live.origin.category = category;
                 self.lower(old, bytes);
-                *self.by_layer.entry((old.0, category)).or_default() += bytes;
+                self.raise((old.0, category), bytes);
             }
             Happening::Row(ref row) => {
                 self.end_run();
