@@ -62,13 +62,23 @@ fn grow_one(answers: &[Answer], multiprocessors: u32) -> (Grown, Vec<Plan>) {
     for ((answer, g), label) in answers.iter().zip(&geometries).zip(labels) {
         if let Some(class) = label.and_then(class).or_else(|| nearest(answer, g).and_then(class)) {
             samples.push(Sample { class, weight: answer.weight });
-            of_samples.push(g);
+            of_samples.push((g, u128::from(answer.bytes)));
         }
     }
     if samples.is_empty() {
         return (Grown::Leaf(0), vec![Plan::None]);
     }
-    let grown = tree::grow(&samples, MEASURES.len(), |measure, sample| MEASURES[measure].of(of_samples[sample]), LEAVES);
+    let grow =
+        |samples: &[Sample]| tree::grow(samples, MEASURES.len(), |measure, sample| MEASURES[measure].of(of_samples[sample].0), LEAVES);
+    // Of several plans that give an answer's size, the one that answers like it have: a tree that grew once knows, and the next one is simpler.
+    let first = grow(&samples);
+    for (sample, (g, bytes)) in samples.iter_mut().zip(&of_samples) {
+        let class = first.class(|measure| MEASURES[measure].of(g));
+        if plans[usize::from(class)].bytes(g, multiprocessors) == *bytes {
+            sample.class = class;
+        }
+    }
+    let grown = grow(&samples);
     (grown, plans)
 }
 

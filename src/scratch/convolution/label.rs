@@ -1,4 +1,5 @@
-//! Which formula gives the size that was answered. Several may: the engine's settings tell its blocks, and else the first of a list counts.
+//! Which formula gives the size that was answered. Several may: the engine's settings tell its blocks, and else the first of a list counts. Where
+//! nobody asked for settings, the blocks of every engine are tried last.
 
 use super::answers::{Answer, Settings};
 use super::geometry::Geometry;
@@ -35,7 +36,9 @@ pub(super) fn label(answer: &Answer, g: &Geometry, multiprocessors: u32) -> Opti
     let gives = |plan: &Plan| plan.bytes(g, multiprocessors) == bytes;
     let of_settings = of_settings(&answer.settings);
     let listed = || listed(g).into_iter();
-    of_settings.blocks.into_iter().chain(listed()).chain(of_settings.parts).find(gives).or_else(|| divided(g, bytes).find(gives))
+    let likely = of_settings.blocks.into_iter().chain(listed()).chain(of_settings.parts);
+    let unasked = answer.settings.tile_size.is_none();
+    likely.chain(divided(g, bytes)).chain(unasked.then(any_blocks).into_iter().flatten()).find(gives)
 }
 
 /// What an engine's settings name.
@@ -104,4 +107,10 @@ fn divided(g: &Geometry, bytes: u128) -> impl Iterator<Item = Plan> {
     let narrow = of(256, g.element).filter(|_| g.element == 2).map(Plan::NarrowParts);
     let tiles = g.is_product().then_some(PRODUCT_TILES).into_iter().flatten().map(Plan::TileCounters);
     [wide(0), narrow, wide(16)].into_iter().flatten().chain(tiles)
+}
+
+/// Blocks of all tiles in all clusters that there are, with the last tiles split.
+fn any_blocks() -> impl Iterator<Item = Plan> {
+    let clusters = || (1..=8).flat_map(|m| (1..=8).map(move |n| [m, n])).filter(|[m, n]| m * n <= 16);
+    TILES.iter().flat_map(move |(_, tile)| clusters().map(|cluster| Plan::Blocks { tile: *tile, cluster, split: true }))
 }

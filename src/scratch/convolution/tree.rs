@@ -68,6 +68,19 @@ impl Ord for Promise {
     }
 }
 
+impl Grown {
+    /// The class of a sample that measures so much.
+    pub(super) fn class(&self, of: impl Fn(usize) -> u64) -> u16 {
+        let mut at = self;
+        loop {
+            match at {
+                Self::Leaf(class) => return *class,
+                Self::Split { measure, at_most, branches } => at = &branches[usize::from(of(*measure) > *at_most)],
+            }
+        }
+    }
+}
+
 /// A sample's class, and how much it counts: as so many samples. All of them together count less than 2^32.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
