@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use crate::alloc::{BlockState, Segment};
 use crate::measure::{Failure, Held};
 use crate::meta::format_bytes;
+use crate::predict::room::Shortage;
 use crate::record::{At, Categories, Category};
+use crate::report::words;
 
 use super::names::Names;
 
@@ -46,6 +48,20 @@ pub(super) fn explain(title: &str, at: At, failure: &Failure, names: &Names, fit
         Some(switches) => (0..).zip(switches).for_each(|(n, switch)| line(if n == 0 { "fits with" } else { "" }, switch)),
     }
     text
+}
+
+/// Where memory is foreseen to run out: what is asked for there, and what is to be had.
+pub(super) fn foreseen(Shortage { at, failure }: &Shortage) -> String {
+    let segment = failure.segment.filter(|&s| s != failure.requested);
+    let segment = segment.map(|s| format!(" (a segment of {})", format_bytes(s))).unwrap_or_default();
+    let left = failure.limit.map_or(failure.free, |limit| limit.saturating_sub(failure.reserved).min(failure.free));
+    format!(
+        "out of memory in {}, asking for {}{segment} with {} left to reserve and {} reserved but unused",
+        words::place(*at),
+        format_bytes(failure.requested),
+        format_bytes(left),
+        format_bytes(failure.reserved - failure.allocated),
+    )
 }
 
 fn place(at: At) -> String {

@@ -10,7 +10,7 @@ use crate::report::{CaseReport, Table, join};
 
 use super::args::{Files, Size};
 use super::exit::{Exit, Failure};
-use super::{console, load};
+use super::{console, load, out_of_memory};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             })
             .collect();
         let rooms: Vec<Room> = experiment.cases.iter().map(|case| room(&case.work, cx, &case.allocator, limit)).collect();
-        if rooms.iter().any(|r| !r.fits) {
+        if rooms.iter().any(|r| r.shortage.is_some()) {
             exit = Exit::Failed;
         }
         let table = Table {
@@ -81,8 +81,8 @@ fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu, memory: Option<u6
     let outside = gpu.outside();
     let how = if outside.is_measured { "measured" } else { "reckoned from an h200's" };
     let besides = format!("beside {} of context and libraries ({how})", format_bytes(outside.total()));
-    let fitting = rooms.iter().filter(|r| r.fits).count();
-    let tightest = rooms.iter().enumerate().max_by_key(|(_, r)| (r.reserved.saturating_sub(r.limit), r.reserved));
+    let fitting = rooms.iter().filter(|r| r.shortage.is_none()).count();
+    let tightest = rooms.iter().enumerate().max_by_key(|(_, r)| (r.shortage.is_some(), r.reserved.saturating_sub(r.limit), r.reserved));
     let Some((i, tight)) = tightest else { return String::new() };
     // A file's own limit says less about the GPU than about what it wants to show.
     let of = match memory {
@@ -96,14 +96,15 @@ fn verdict(experiment: &Experiment, rooms: &[Room], gpu: &Gpu, memory: Option<u6
     let (place, all) = if rooms.len() == 1 {
         (String::new(), String::new())
     } else {
-        (format!(", in {case}"), format!(": {fitting} of {}", count(rooms.len(), "case")))
+        (format!("in {case} "), format!(": {fitting} of {}", count(rooms.len(), "case")))
     };
     let reserved = format_bytes(tight.reserved);
-    if tight.fits {
-        let left = format_bytes(tight.limit - tight.reserved);
-        format!("fits in {of}{all}; {reserved} reserved at most{place}, {left} left")
+    if let Some(shortage) = &tight.shortage {
+        let out = out_of_memory::foreseen(shortage);
+        format!("does not fit in {of}{all}; {place}{out}; without a limit {reserved} would be reserved at most")
     } else {
-        let lacking = format_bytes(tight.reserved.saturating_sub(tight.limit));
-        format!("does not fit in {of}{all}; {reserved} reserved at most{place}, {lacking} too little")
+        let left = format_bytes(tight.limit - tight.reserved);
+        let place = if place.is_empty() { place } else { format!(", {}", place.trim_end()) };
+        format!("fits in {of}{all}; {reserved} reserved at most{place}, {left} left")
     }
 }

@@ -1,7 +1,8 @@
-//! What the predictor tells while it runs: every allocation with where it comes from, every free, every row. `explain` listens.
+//! What the predictor tells while it runs: every allocation with where it comes from, every free, a request that fails, every row. `explain` listens.
 //!
 //! Invariant: a storage is told of once as allocated before it is told of as freed; its number may then be used again.
 
+use crate::alloc::OutOfMemory;
 use crate::model::LayerId;
 use crate::ops::{Library, Slot};
 use crate::record::{self, Category, Predicted};
@@ -78,6 +79,8 @@ pub enum Happening {
         /// The new role.
         category: Category,
     },
+    /// There was no memory for a request; the row of the phase that it ends comes next.
+    RanOut(OutOfMemory),
     /// A phase ended with this row.
     Row(Predicted),
 }

@@ -1,25 +1,35 @@
-//! Whether work fits into so many bytes of reserved memory, and by how much, or how much is lacking.
+//! Whether work fits into so many bytes of reserved memory, and by how much, or where it runs out.
 //!
-//! Both are asked of the predictor: under the limit itself, where cached memory is given back before anything fails, and without one.
+//! Both are asked of the predictor under the limit itself, where cached memory is given back before anything fails. How much is lacking
+//! is not known: what an allocator without a limit reserves holds caches that one with a limit does without.
 
-use super::predict;
-use crate::alloc::AllocatorConfig;
+use super::{Happening, Listener, predict, predict_with};
+use crate::alloc::{AllocatorConfig, OutOfMemory};
 use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::ops::RuleContext;
-use crate::record::{Predicted, Status};
+use crate::record::{At, Predicted, Status};
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that the allocator may reserve.
     pub limit: u64,
-    /// Whether the work runs to its end within them.
-    pub fits: bool,
+    /// Where the work runs out of them; `None` where it runs to its end.
+    pub shortage: Option<Shortage>,
     /// The most bytes reserved at once: within the limit where it fits, without one where it does not.
     pub reserved: u64,
     /// The most bytes allocated at once, likewise.
     pub peak: u64,
+}
+
+/// Where memory runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortage {
+    /// The phase.
+    pub at: At,
+    /// The request that failed, with the allocator's figures then.
+    pub failure: OutOfMemory,
 }
 
 /// More memory than any GPU has, and little enough that addresses last.
@@ -38,11 +48,37 @@ pub fn room<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: &AllocatorC
     let limit = config.limit(cx.gpu.total_memory).map_or(limit, |own| own.min(limit));
     let gpu = roomy(cx.gpu);
     let cx = RuleContext { gpu: &gpu, ..cx };
-    let limited = predict(work, cx, config.with_limit(Some(limit)));
-    let fits = ends_well(&limited);
-    let rows = if fits { limited } else { predict(work, cx, config.with_limit(None)) };
+    let (limited, shortage) = tried(work, cx, config.with_limit(Some(limit)));
+    let rows = if shortage.is_none() { limited } else { predict(work, cx, config.with_limit(None)) };
     let (peak, reserved) = most(&rows);
-    Room { limit, fits, reserved, peak }
+    Room { limit, shortage, reserved, peak }
+}
+
+/// The rows of `work`, and where memory runs out, if it does.
+#[must_use]
+pub fn tried<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> (Vec<Predicted>, Option<Shortage>) {
+    let mut failures = Failures::default();
+    let rows = predict_with(work, cx, config, Some(&mut failures));
+    (rows, failures.shortage)
+}
+
+/// Hears of the request that fails and of the row that it ends in.
+#[derive(Debug, Default)]
+struct Failures {
+    last: Option<OutOfMemory>,
+    shortage: Option<Shortage>,
+}
+
+impl Listener for Failures {
+    fn hear(&mut self, happening: &Happening) {
+        match happening {
+            Happening::RanOut(failure) => self.last = Some(*failure),
+            Happening::Row(row) if row.status == Status::Oom => {
+                self.shortage = self.last.map(|failure| Shortage { at: row.at, failure });
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Whether no row is one of memory that ran out.

@@ -83,7 +83,12 @@ impl<'l> Storages<'l> {
 
     #[inline]
     fn alloc_as(&mut self, bytes: u64, note: impl FnOnce(&mut Origin)) -> Attempt<Id> {
-        let block = self.allocator.malloc(bytes).map_err(|_| OutOfMemory)?;
+        let block = self.allocator.malloc(bytes).map_err(|failure| {
+            if let Some(listener) = &mut self.listener {
+                listener.hear(&Happening::RanOut(failure));
+            }
+            OutOfMemory
+        })?;
         let counted = block.bytes();
         let entry = Entry { block, holders: 1 };
         let id = if let Some(id) = self.vacant.pop() {

@@ -147,7 +147,7 @@ fn events(path: &Path, gpu: &Gpu) -> Vec<(i64, String)> {
                     self.events.push((requested.cast_signed(), format!("{:?} {}{layer} {:?}", origin.pass, origin.operator, origin.slot)));
                 }
                 Happening::Freed { storage } => self.events.push((-self.live.remove(&storage).unwrap().cast_signed(), String::new())),
-                Happening::Becomes { .. } => {}
+                Happening::Becomes { .. } | Happening::RanOut(_) => {}
                 Happening::Row(row) => self.events.push((0, format!("{:?}", row.at))),
             }
         }

@@ -17,7 +17,7 @@ fn predict_says_whether_it_fits_and_by_how_much() {
     let large = ["predict", "small.toml", "--gpu", "t4", "--set", "train.batch_size=1,250000000,320000000"];
     let out = s.run(&large).exits(1);
     assert!(out.stdout.contains("does not fit in t4's 14.58 GiB beside"), "{}", out.stdout);
-    assert!(out.stdout.contains("of 3 cases") && out.stdout.contains("GiB too little"), "{}", out.stdout);
+    assert!(out.stdout.contains("of 3 cases; in train.batch_size=320000000 out of memory in step 1 "), "{}", out.stdout);
     assert_eq!(s.run(&["predict", "small.toml", "--quiet"]).exits(0).stdout, "");
     assert!(s.list("results").is_empty());
 }
@@ -222,7 +222,9 @@ fn predict_asks_of_so_much_memory_as_fit_does() {
     let out = s.run(&["predict", "small.toml", "--memory", "80MiB"]).exits(0);
     assert!(out.stdout.contains("fits in 80.00 MiB for the allocator; "), "{}", out.stdout);
     let out = s.run(&["predict", "small.toml", "--memory", "8MiB"]).exits(1);
-    assert!(out.stdout.contains("does not fit in 8.00 MiB for the allocator; ") && out.stdout.contains("MiB too little"), "{}", out.stdout);
+    let (out, verdict) = (&out, "does not fit in 8.00 MiB for the allocator; out of memory in step 1 forward, asking for ");
+    assert!(out.stdout.contains(verdict), "{}", out.stdout);
+    assert!(out.stdout.contains(" left to reserve and ") && out.stdout.contains("; without a limit 6"), "{}", out.stdout);
     assert!(out.stdout.contains("out of memory"), "the table is that of a run in so much: {}", out.stdout);
     let out = s.run(&["predict", "small.toml", "--memory", "1B"]).exits(1);
     assert!(out.stdout.contains("predicted 1 row; "), "{}", out.stdout);
@@ -326,14 +328,48 @@ fn a_mistaken_axis_is_told_as_an_axis() {
 }
 
 #[test]
-fn where_nothing_fits_it_says_what_is_lacking() {
+fn where_nothing_fits_it_says_where_it_runs_out() {
     let s = Sandbox::new();
     s.write("small.toml", SMALL);
     let out = s.run(&["fit", "small.toml", "--memory", "1MiB"]).exits(1);
     assert!(
-        out.stdout.contains("not even train.batch_size = 1 fits; as written 6") && out.stdout.contains("MiB too little"),
+        out.stdout.contains(
+            "not even train.batch_size = 1 fits: out of memory in model, asking for 128 B (a segment of 2.00 MiB) with 1.00 MiB left to \
+             reserve and 0 B reserved but unused; as written 6"
+        ),
         "{}",
         out.stdout
     );
     assert!(out.stdout.contains("peak and reserved: with train.batch_size = 2; largest: of train.batch_size"), "{}", out.stdout);
+}
+
+#[test]
+fn the_experiments_own_limit_counts_where_it_is_less() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL).write("limited.toml", &format!("{SMALL}\n[allocator]\nmemory_limit = \"80MiB\"\n"));
+    let largest = |file: &str, memory: &str| {
+        let out = s.run(&["fit", file, "--memory", memory, "--json"]).exits(0);
+        let case = serde_json::from_str::<Value>(&out.stdout).unwrap()["cases"][0].clone();
+        (case["memory_limit"].as_u64().unwrap() >> 20, case["switches"][0]["largest"].as_u64().unwrap())
+    };
+    assert_eq!(largest("limited.toml", "1GiB"), largest("small.toml", "80MiB"));
+    assert_eq!(largest("limited.toml", "70MiB"), largest("small.toml", "70MiB"));
+    let sentence = "its own memory_limit of 80.00 MiB is less, and counts\n";
+    let said = |memory: &str| s.run(&["fit", "limited.toml", "--memory", memory, "--verify"]).exits(0).stdout;
+    let (more, less) = (said("1GiB"), said("70MiB"));
+    assert!(more.contains(sentence) && more.contains("agree") && !more.contains("DIFFER"), "{more}");
+    assert!(!less.contains("its own memory_limit"), "{less}");
+    // It is no axis.
+    let axis = ["fit", "limited.toml", "--memory", "1GiB", "--axis", "allocator.memory_limit"];
+    s.run(&axis).exits(2).complains(&["--axis allocator.memory_limit: that is what there is", "--memory"]);
+}
+
+#[test]
+fn a_boundary_is_said_to_be_one() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let boundary = "the boundary that bisection found: larger values may fit again";
+    assert!(s.run(&["fit", "small.toml", "--memory", "1GiB"]).exits(0).stdout.contains(boundary));
+    let level = s.run(&["fit", "small.toml", "--memory", "1GiB", "--axis", "train.steps"]).exits(0);
+    assert!(!level.stdout.contains(boundary), "{}", level.stdout);
 }

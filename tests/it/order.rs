@@ -64,7 +64,7 @@ fn predicted(path: &Path, cx: RuleContext<'_>) -> Sizes {
                     self.sizes.push(requested.cast_signed());
                 }
                 Happening::Freed { storage } => self.sizes.push(-self.live.remove(&storage).unwrap().cast_signed()),
-                Happening::Becomes { .. } | Happening::Row(_) => {}
+                Happening::Becomes { .. } | Happening::RanOut(_) | Happening::Row(_) => {}
             }
         }
     }

@@ -36,13 +36,19 @@ Examples:
   runner fit gpt.toml --gpu a100-80gb --axis model.input.tokens.length
 
 --memory is what the allocator may reserve, and nothing else. With --gpu alone it is the GPU's memory less its context and \
-libraries. Below the answer stand other ways to train the same model: peak and reserved memory with the file's own \
-values, what backward computes again, and the largest value with each.
+libraries. An experiment's own memory_limit counts where it is less. \
+The answer is the boundary that bisection found: this value fits and the next does not. Larger ones may fit again, where a \
+library's scratch or the allocator's rounding shrinks; `runner predict` says so of each. \
+Below the answer stand other ways to train the same model: peak and reserved memory with the file's own \
+values, what backward computes again, and the boundary with each.
 
 Exit code: 0 an answer; 1 nothing fits, or a run refutes a prediction; 2 bad file or arguments; 3 no such device.";
 
 /// What may be an axis.
 const AXES: &str = "an axis is a whole number of the experiment, as train.batch_size or model.input.tokens.length";
+
+/// No axis: it is the budget itself.
+const MEMORY_LIMIT: &str = "allocator.memory_limit";
 
 /// Find the largest batch (or length) that fits, and what would let more fit
 #[derive(Debug, clap::Args)]
@@ -82,6 +88,10 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Size(bytes)) => Budget { limit: bytes, gpu, outside: None },
         None => Budget { limit: gpu.total_memory.saturating_sub(gpu.outside().total()), gpu, outside: Some(gpu.outside()) },
     };
+    if args.axis == MEMORY_LIMIT {
+        let instead = "give it as --memory, or ask `runner predict` with --set";
+        return Err(Failure::usage(format!("--axis {MEMORY_LIMIT}: that is what there is, not what needs it: {instead}")));
+    }
     // The axis of a sweep in the file is what is looked for: one value of it stands for all.
     let first = load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?;
     if matches!(first.cases[0].work, Work::Script(_)) {
@@ -143,7 +153,8 @@ fn answer(
 ) -> Result<Answer, Failure> {
     let text = toml::to_string(&case.resolved).expect("a case spelled out is TOML");
     let gpu = budget.gpu.clone();
-    let base = Trial { name: name.to_string(), text, folder: folder.to_path_buf(), settings: Vec::new(), gpu, limit: budget.limit };
+    let limit = case.allocator.limit(gpu.total_memory).map_or(budget.limit, |own| own.min(budget.limit));
+    let base = Trial { name: name.to_string(), text, folder: folder.to_path_buf(), settings: Vec::new(), gpu, limit };
     let list = switches(&base, &case.resolved);
     let mut trials = vec![("as written".to_string(), "", base)];
     trials.extend(list.into_iter().map(|s| (s.name, s.note, s.trial)));
@@ -161,7 +172,7 @@ fn answer(
             Err(mistakes) => refused.push((name, first(&mistakes))),
         }
     }
-    Ok(Answer { case: case.key.clone(), start, rows, refused })
+    Ok(Answer { case: case.key.clone(), limit, start, rows, refused })
 }
 
 /// In a line, why the language refuses something.
@@ -202,7 +213,8 @@ fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, Diagnostics
     let refusal = |value: u64| asked.limited(&[], axis, value).err().map(|mistakes| (value, first(&mistakes)));
     let beyond = next.and_then(refusal);
     let again = if let Work::Train(plan) = &case.work { recomputed(plan) } else { (0, 0) };
-    Ok(Outcome { peak, reserved, again, largest, beyond, verified: None })
+    let shortage = if largest == Largest::Nothing { asked.shortage(axis, 1) } else { None };
+    Ok(Outcome { peak, reserved, again, largest, beyond, shortage, verified: None })
 }
 
 /// A run that a prediction foretells.

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json as object};
 
 use super::command::size;
+use crate::cli::out_of_memory::foreseen;
 use crate::gpu::{Gpu, Outside};
+use crate::predict::room::Shortage;
 use crate::predict::search::Largest;
 use crate::report::number::{mib, thousands};
 use crate::report::table::{Cell, FAINT, GOOD, HEAD, PLAIN, align};
@@ -37,6 +39,8 @@ pub(super) struct Outcome {
     pub(super) largest: Largest,
     /// The value after the largest and why the language refuses it, where it is not memory that runs out.
     pub(super) beyond: Option<(u64, String)>,
+    /// Where the smallest value runs out, where not even that fits.
+    pub(super) shortage: Option<Shortage>,
     pub(super) verified: Option<Verified>,
 }
 
@@ -44,6 +48,8 @@ pub(super) struct Outcome {
 pub(super) struct Answer {
     /// The sweep point.
     pub(super) case: String,
+    /// Bytes that may be reserved: the budget, or less where the experiment's own limit is lower.
+    pub(super) limit: u64,
     /// The file's own value of the axis.
     pub(super) start: u64,
     pub(super) rows: Vec<(String, &'static str, Outcome)>,
@@ -77,7 +83,13 @@ pub(super) fn text((name, description): (&str, &str), axis: &str, budget: &Budge
             let _ = writeln!(text, "{HEAD}{}{HEAD:#}", answer.case);
         }
         let (_, _, base) = &answer.rows[0];
-        let _ = writeln!(text, "{HEAD}{}{HEAD:#}", sentence(axis, base, budget.limit));
+        if answer.limit < budget.limit {
+            let _ = writeln!(text, "its own memory_limit of {} is less, and counts", size(answer.limit));
+        }
+        let _ = writeln!(text, "{HEAD}{}{HEAD:#}", sentence(axis, base));
+        if matches!(base.largest, Largest::Fits(_)) && base.beyond.is_none() {
+            let _ = writeln!(text, "{FAINT}{BOUNDARY}{FAINT:#}");
+        }
         let _ = writeln!(text, "{FAINT}peak and reserved: with {axis} = {}; largest: of {axis}, with that switch{FAINT:#}", answer.start);
         let mut rows: Vec<Vec<Cell>> =
             vec![["switch", "peak MiB", "change", "reserved MiB", "recomputed", "largest"].map(|t| (t.to_string(), HEAD)).to_vec()];
@@ -103,14 +115,17 @@ fn other_refusals<'a>(rows: &'a [(String, &'static str, Outcome)]) -> impl Itera
     others.filter_map(|(name, _, outcome)| outcome.beyond.as_ref().map(|(value, reason)| (name.as_str(), *value, reason.as_str())))
 }
 
-fn sentence(axis: &str, base: &Outcome, limit: u64) -> String {
+/// What bisection does not say.
+const BOUNDARY: &str =
+    "the boundary that bisection found: larger values may fit again, where a library's scratch or the allocator's rounding shrinks";
+
+fn sentence(axis: &str, base: &Outcome) -> String {
     match (base.largest, &base.beyond) {
         (Largest::Fits(n), None) => format!("{axis} = {n} fits, {} does not", n + 1),
         (Largest::Fits(n), Some((next, reason))) => format!("{axis} = {n} fits, and {next} is refused: {reason}"),
         (Largest::Nothing, None) => {
-            let lacking = base.reserved.saturating_sub(limit);
-            let by = if lacking == 0 { String::new() } else { format!(", {} too little", size(lacking)) };
-            format!("not even {axis} = 1 fits; as written {} are reserved{by}", size(base.reserved))
+            let why = base.shortage.as_ref().map(|shortage| format!(": {}", foreseen(shortage))).unwrap_or_default();
+            format!("not even {axis} = 1 fits{why}; as written {} would be reserved without a limit", size(base.reserved))
         }
         (Largest::Nothing, Some((value, reason))) => format!("no {axis} that was tried fits, and {value} is refused: {reason}"),
         (Largest::All(n), _) => format!("{axis} = {n} fits, the most that is looked at"),
@@ -157,7 +172,7 @@ pub(super) fn json((name, _): (&str, &str), axis: &str, budget: &Budget, answers
         .map(|answer| {
             let switches: Vec<Value> = answer.rows.iter().map(|(name, note, o)| outcome(name, note, o)).collect();
             let refused: Vec<Value> = answer.refused.iter().map(|(name, reason)| object!({ "switch": name, "reason": reason })).collect();
-            object!({ "case": answer.case, "start": answer.start, "switches": switches, "refused": refused })
+            object!({ "case": answer.case, "memory_limit": answer.limit, "start": answer.start, "switches": switches, "refused": refused })
         })
         .collect();
     let outside = budget.outside.map(|o| object!({ "context": o.context, "libraries": o.libraries, "measured": o.is_measured }));

@@ -9,7 +9,7 @@ use crate::experiment::{Case, Diagnostics, Draft};
 use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::predict::predict;
-use crate::predict::room::{ends_well, most, roomy};
+use crate::predict::room::{Shortage, ends_well, most, roomy, tried};
 use crate::predict::search::{self, Largest, Probe, Reach};
 
 /// A case as text, with what it is asked under.
@@ -76,6 +76,12 @@ impl Asked<'_> {
         let Ok(case) = self.limited(more, axis, value) else { return Probe { fits: false, peak: 0 } };
         let rows = predict(&case.work, &roomy(&self.trial.gpu), case.allocator);
         Probe { fits: ends_well(&rows), peak: most(&rows).0 }
+    }
+
+    /// Where that runs out of memory, if it does and can be written.
+    pub(super) fn shortage(&self, axis: &str, value: u64) -> Option<Shortage> {
+        let case = self.limited(&[], axis, value).ok()?;
+        tried(&case.work, &roomy(&self.trial.gpu), case.allocator).1
     }
 
     /// The largest value of `axis` that fits, looked for from `start` on.

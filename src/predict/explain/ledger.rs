@@ -322,6 +322,8 @@ impl Listener for Ledger<'_> {
                 self.lower(old, bytes);
                 self.raise((old.0, category), bytes);
             }
+            // The figures of the row say what is held then.
+            Happening::RanOut(_) => {}
             Happening::Row(ref row) => {
                 self.end_run();
                 self.last = None;
