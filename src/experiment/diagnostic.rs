@@ -1,6 +1,7 @@
 //! Mistakes in an experiment: all of them, each with its place, its source line and, where one can be given, a hint. Nothing here
 //! decides what is a mistake.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -128,15 +129,18 @@ impl Diagnostics {
         (number, line, start..end.max(start))
     }
 
-    /// Draws all mistakes, with colours where `styled`.
+    /// Draws the mistakes, of very many the first, with colours where `styled`.
     #[must_use]
     pub fn render(&self, styled: bool) -> String {
         let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         let mut drawn = String::new();
         let mut columns = Columns::default();
-        for diagnostic in &self.list {
+        for diagnostic in self.list.iter().take(MOST_DRAWN) {
             drawn += &self.draw(diagnostic, &renderer, &mut columns);
             drawn += "\n\n";
+        }
+        if let Some(more) = self.list.len().checked_sub(MOST_DRAWN).filter(|more| *more > 0) {
+            drawn += &format!("… and {more} more\n\n");
         }
         match self.list.len() {
             0 => {}
@@ -147,8 +151,8 @@ impl Diagnostics {
     }
 
     fn draw(&self, diagnostic: &Diagnostic, renderer: &Renderer, columns: &mut Columns) -> String {
-        let title = Level::ERROR.primary_title(diagnostic.message.as_str());
-        let hints = diagnostic.hints.iter().map(|h| Level::HELP.message(h.as_str()));
+        let title = Level::ERROR.primary_title(clipped(&diagnostic.message));
+        let hints = diagnostic.hints.iter().map(|h| Level::HELP.message(clipped(h)));
         let Some(span) = diagnostic.span else { return renderer.render(&[Group::with_title(title).elements(hints)]) };
         let name = self.sources[span.source as usize].name.as_str();
         let (number, line, within) = self.line(span);
@@ -165,6 +169,19 @@ impl Diagnostics {
         let drawn_column = excerpt[..within.start].chars().count() + 1;
         let name: String = name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
         draw(STAND_IN, excerpt, within).replacen(&format!("{STAND_IN}:{number}:{drawn_column}"), &format!("{name}:{number}:{column}"), 1)
+    }
+}
+
+/// Mistakes that are drawn; how many there are is said.
+const MOST_DRAWN: usize = 50;
+
+/// Characters of a message: more than the language's own words come to, so that what is cut is the file's.
+const LONGEST: usize = 2000;
+
+fn clipped(message: &str) -> Cow<'_, str> {
+    match message.char_indices().nth(LONGEST) {
+        None => Cow::Borrowed(message),
+        Some((end, _)) => Cow::Owned(format!("{}…", &message[..end])),
     }
 }
 

@@ -16,6 +16,9 @@ use crate::model::layer::{self, Check, Item, Layer, Origin, Sequence, Signal};
 /// Layers nest at most this deep, blocks included: deep enough for any network, shallow enough for any stack.
 pub(super) const DEEPEST: usize = 64;
 
+/// Mistakes after which unknown names are no longer held against those known, which takes long.
+const MOST_COMPARED: usize = 1000;
+
 /// Where a layer is written: its name, and the table of its fields where it has one.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -99,8 +102,8 @@ impl Reader {
         let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
         let mut misspelt = Vec::new();
         for entry in entries.iter().filter(|e| !names.contains(&e.key.as_str())) {
-            self.unknown(entry.key_span, &format!("{what} has no `{}`", entry.key), &entry.key, &names);
-            misspelt.extend(words::nearest(&entry.key, &names));
+            let message = format!("{what} has no `{}`", words::short(&entry.key));
+            misspelt.extend(self.unknown(entry.key_span, &message, &entry.key, &names));
         }
         let mut values = Values::default();
         self.misspelt.extend(&misspelt);
@@ -132,14 +135,19 @@ impl Reader {
         }
     }
 
-    /// Notes an unknown name, with the nearest known one.
-    pub(super) fn unknown(&mut self, span: Span, message: &str, name: &str, known: &[&str]) {
-        self.unknown_of(span, message, name, known, known.len());
+    /// Notes an unknown name, with the nearest known one, which comes back.
+    pub(super) fn unknown<'k>(&mut self, span: Span, message: &str, name: &str, known: &[&'k str]) -> Option<&'k str> {
+        self.unknown_of(span, message, name, known, known.len())
     }
 
     /// The same, where those known are the first of `count`.
-    fn unknown_of(&mut self, span: Span, message: &str, name: &str, known: &[&str], count: usize) {
-        let hint = match (words::nearest(name, known), known) {
+    fn unknown_of<'k>(&mut self, span: Span, message: &str, name: &str, known: &[&'k str], count: usize) -> Option<&'k str> {
+        if self.mistakes.len() >= MOST_COMPARED {
+            self.mistake(Diagnostic::new(span, message));
+            return None;
+        }
+        let nearest = words::nearest(name, known);
+        let hint = match (nearest, known) {
             (Some(nearest), _) => format!("did you mean `{nearest}`?"),
             (None, []) => "it takes no fields".to_owned(),
             (None, [only]) => format!("there is only `{only}`"),
@@ -147,6 +155,7 @@ impl Reader {
             (None, known) => format!("there are {}", words::list(known.iter().map(|k| words::code(k)))),
         };
         self.mistake(Diagnostic::new(span, message).hint(hint));
+        nearest
     }
 
     fn wrong(&mut self, what: &str, node: &Node, kind: &Kind) {
@@ -187,7 +196,7 @@ impl Reader {
                 if choices.contains(&t.as_str()) {
                     return Some(Value::Text(t.clone()));
                 }
-                self.unknown(node.span, &format!("{what} cannot be {t:?}"), t, choices);
+                self.unknown(node.span, &format!("{what} cannot be {:?}", words::short(t)), t, choices);
             }
             (Kind::List { of, least, most }, Data::Array(elements)) => {
                 if !(*least..=*most).contains(&elements.len()) {
@@ -217,7 +226,7 @@ impl Reader {
         let names: Vec<&str> = variants.iter().map(|v| v.name).collect();
         let (name, span, body) = self.tag(what, node, &names)?;
         let Some(variant) = variants.iter().find(|v| v.name == name) else {
-            self.unknown(span, &format!("{what} cannot be `{name}`"), &name, &names);
+            self.unknown(span, &format!("{what} cannot be `{}`", words::short(&name)), &name, &names);
             return None;
         };
         let value = match (&body, variant.fields()) {
@@ -245,7 +254,7 @@ impl Reader {
                 let typed = entries.iter().find(|e| e.key == "type" || e.key == "name").and_then(|e| e.value.text());
                 let known = entries.iter().map(|e| e.key.as_str()).find(|k| known.contains(k));
                 let hint = match (typed, known) {
-                    (Some(name), _) => format!("write `{{ {name} = {{ … }} }}`"),
+                    (Some(name), _) => format!("write `{{ {} = {{ … }} }}`", words::short(name)),
                     (None, Some(name)) => format!("write `{{ {name} = … }}` alone"),
                     (None, None) => "write `{ name = { … } }`, or just `\"name\"`".to_owned(),
                 };
@@ -300,7 +309,7 @@ impl Reader {
         let names: Vec<&str> = layer::KINDS.iter().map(|k| k.name).collect();
         let (name, span, body) = self.tag("a layer", node, &names)?;
         let Some(kind) = layer::kind(&name) else {
-            self.unknown(span, &format!("there is no layer `{name}`"), &name, &names);
+            self.unknown(span, &format!("there is no layer `{}`", words::short(&name)), &name, &names);
             return None;
         };
         let values = match &body {
@@ -318,20 +327,21 @@ impl Reader {
     }
 
     fn block_use(&mut self, name: &str, span: Span) -> Option<Sequence> {
+        let shown = words::short(name);
         match self.blocks.get(name) {
             None => {
                 let (known, count): (Vec<String>, _) = (self.blocks.keys().take(words::MOST_NAMES).cloned().collect(), self.blocks.len());
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 if known.is_empty() {
-                    let hint = format!("name a list of layers: `[model.blocks]`, then `{name} = [ … ]`");
-                    self.mistake(Diagnostic::new(span, format!("there is no block `{name}`")).hint(hint));
+                    let hint = format!("name a list of layers: `[model.blocks]`, then `{shown} = [ … ]`");
+                    self.mistake(Diagnostic::new(span, format!("there is no block `{shown}`")).hint(hint));
                 } else {
-                    self.unknown_of(span, &format!("there is no block `{name}`"), name, &known, count);
+                    self.unknown_of(span, &format!("there is no block `{shown}`"), name, &known, count);
                 }
                 None
             }
             Some(Block::UnderWay) => {
-                self.mistake(Diagnostic::new(span, format!("block `{name}` contains itself")));
+                self.mistake(Diagnostic::new(span, format!("block `{shown}` contains itself")));
                 None
             }
             Some(_) => {
@@ -353,7 +363,7 @@ impl Reader {
             Block::Written(node) => node.clone(),
         };
         self.blocks.insert(name.to_owned(), Block::UnderWay);
-        let sequence = match self.value(&format!("block `{name}`"), &node, &Kind::Layers) {
+        let sequence = match self.value(&format!("block `{}`", words::short(name)), &node, &Kind::Layers) {
             Some(Value::Layers(sequence)) => Some(sequence),
             _ => None,
         };

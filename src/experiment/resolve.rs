@@ -64,8 +64,9 @@ fn top_level(root: &Node, reader: &mut Reader) {
     let known: Vec<&'static str> = EXPERIMENT.iter().map(|f| f.name).collect();
     for entry in root.table().unwrap_or_default() {
         if !known.contains(&entry.key.as_str()) {
-            reader.unknown(entry.key_span, &format!("an experiment has no `{}`", entry.key), &entry.key, &known);
-            reader.misspelt.extend(words::nearest(&entry.key, &known));
+            let message = format!("an experiment has no `{}`", words::short(&entry.key));
+            let nearest = reader.unknown(entry.key_span, &message, &entry.key, &known);
+            reader.misspelt.extend(nearest);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::document::{Entry, Node};
 use super::read::Reader;
 use super::tables::ALLOCATIONS;
 use super::train::dtype;
-use super::words::MOST_NAMES;
+use super::words::{MOST_NAMES, short};
 use crate::meta::{Shape, TensorMeta};
 use crate::model::field::{Value, Values};
 use crate::model::{Script, ScriptStep};
@@ -81,11 +81,12 @@ impl Variables<'_> {
         if found.is_none() {
             let live: Vec<String> = self.live.keys().take(MOST_NAMES).cloned().collect();
             if live.is_empty() {
-                self.reader
-                    .mistake(Diagnostic::new(span, format!("there is no tensor `{name}` here")).hint("no tensor is alive at this step"));
+                self.reader.mistake(
+                    Diagnostic::new(span, format!("there is no tensor `{}` here", short(name))).hint("no tensor is alive at this step"),
+                );
             } else {
                 let live: Vec<&str> = live.iter().map(String::as_str).collect();
-                self.reader.unknown(span, &format!("there is no tensor `{name}` here"), name, &live);
+                self.reader.unknown(span, &format!("there is no tensor `{}` here", short(name)), name, &live);
             }
         }
         found

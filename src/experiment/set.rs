@@ -5,6 +5,7 @@ use super::document::{Data, Node, parse_value};
 use super::read::Reader;
 use super::sweep::{Axis, Key, SWEPT, distinct, set, swept, swept_names};
 use super::train::MOST_VALUES;
+use super::words::short;
 
 /// Applies one argument, whose text is source number `source`, to a document and its axes.
 pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
@@ -24,13 +25,14 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
     if swept(first).is_none() || path.len() < 2 || path.iter().any(|(part, _)| part.is_empty()) {
         let mut reader = Reader::default();
         if swept(first).is_some() {
-            reader
-                .mistake(Diagnostic::new(place(0, key.len()), format!("`{key}` names no field")).hint("for example `train.batch_size=8`"));
+            reader.mistake(
+                Diagnostic::new(place(0, key.len()), format!("`{}` names no field", short(key))).hint("for example `train.batch_size=8`"),
+            );
         } else if let Some((table, _)) = SWEPT.iter().find(|(_, fields)| path.len() == 1 && fields.iter().any(|f| f.name == first)) {
             let message = format!("`{first}` cannot be overridden");
             reader.mistake(Diagnostic::new(*span, message).hint(format!("did you mean `{table}.{first}`?")));
         } else {
-            reader.unknown(*span, &format!("`{first}` cannot be overridden"), first, &swept_names());
+            reader.unknown(*span, &format!("`{}` cannot be overridden", short(first)), first, &swept_names());
         }
         mistakes.append(&mut reader.mistakes);
         return;
@@ -75,7 +77,7 @@ fn elements(source: u32, text: &str, offset: usize, mistakes: &mut Vec<Diagnosti
             complete = false;
         } else {
             mistakes.push(
-                Diagnostic::new(span, format!("`{part}` is no value"))
+                Diagnostic::new(span, format!("`{}` is no value", short(part)))
                     .hint("values are written as in TOML; words may stand without quotes"),
             );
             complete = false;

@@ -5,6 +5,7 @@ use super::document::{Data, Entry, Node};
 use super::read::Reader;
 use super::tables::{ALLOCATOR, DATA, LOG, MODEL, RANGE, SAVE, TRAIN};
 use super::train::{MOST_VALUES, range_of};
+use super::words::short;
 use crate::model::field::Field;
 
 use std::rc::Rc;
@@ -56,7 +57,7 @@ pub(super) fn axes(root: &Node, mistakes: &mut Vec<Diagnostic>) -> Vec<Axis> {
             collect(entry, &mut Vec::new(), &mut axes, mistakes);
         } else {
             let mut reader = Reader::default();
-            reader.unknown(entry.key_span, &format!("[sweep] has no `{}`", entry.key), &entry.key, &swept_names());
+            reader.unknown(entry.key_span, &format!("[sweep] has no `{}`", short(&entry.key)), &entry.key, &swept_names());
             mistakes.append(&mut reader.mistakes);
         }
     }

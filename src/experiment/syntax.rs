@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::diagnostic::{Diagnostic, Span};
 use super::document::{Node, from_table};
+use super::words;
 
 /// Reads a text as far as it is TOML; what is none is added to `mistakes`.
 pub(super) fn parse(source: u32, text: &str, mistakes: &mut Vec<Diagnostic>) -> Node {
@@ -67,12 +68,14 @@ fn told(source: u32, text: &str, offset: usize, errors: &[toml::de::Error]) -> (
         let range = error.span().unwrap_or(text.len()..text.len());
         let span = Span { source, start: offset + range.start, end: offset + range.end };
         let (what, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
-        let found = text.get(range).unwrap_or_default();
+        let found = words::short(text.get(range).unwrap_or_default());
         let local = ["duplicate key", "string values must be quoted", "invalid"].iter().any(|l| what.starts_with(l));
         let diagnostic = match what {
             "string values must be quoted" if found.trim().is_empty() => Diagnostic::new(span, "not TOML: there is no value here"),
             "string values must be quoted" => Diagnostic::new(span, format!("not TOML: {found} is no value")).hint("text stands in quotes"),
             "duplicate key" => Diagnostic::new(span, format!("not TOML: `{found}` stands here twice")),
+            _ if what.starts_with("cannot recurse further") => Diagnostic::new(span, "lists and tables nest too deep to be read")
+                .hint("name inner layers: `[model.blocks]`, then `name = [ … ]`, and `{ block = \"name\" }` where they go"),
             _ => Diagnostic::new(span, format!("not TOML: {what}"))
                 .maybe_hint((!expected.is_empty()).then(|| format!("expected {expected}"))),
         };

@@ -1,5 +1,7 @@
 //! Words for messages: what a kind of value is called, lists, nearest names.
 
+use std::borrow::Cow;
+
 use crate::model::field::{Field, Interval, Kind, Presence, Variant};
 
 /// What a value of this kind is, e.g. `a whole number of at least 1`.
@@ -80,9 +82,16 @@ fn join(items: impl IntoIterator<Item = String>, last: &str) -> String {
 /// The most names that a hint lists, and that one is compared with: a file may have any number of blocks.
 pub(super) const MOST_NAMES: usize = 100;
 
+/// Bytes of the longest name that is held against others.
+const LONGEST: usize = 200;
+
 /// The known name that is most like this one, where one is like it at all.
 #[must_use]
 pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    // To hold long names against each other takes the product of their lengths.
+    if name.len() > LONGEST {
+        return None;
+    }
     // As PyTorch writes its types.
     let longer = [
         ("float64", "f64"),
@@ -102,7 +111,7 @@ pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     let name = plain(name);
     let length = |s: &str| s.chars().count() as f64;
-    for &candidate in known.iter().take(MOST_NAMES) {
+    for &candidate in known.iter().take(MOST_NAMES).filter(|k| k.len() <= LONGEST) {
         let least = best.map_or(0.75, |(b, _)| b);
         let other = plain(candidate);
         // Names whose lengths alone tell them apart are not held against each other letter by letter, which takes long.
@@ -114,6 +123,18 @@ pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// Characters of a text of the file that a message repeats.
+const MOST_REPEATED: usize = 80;
+
+/// A text of the file as a message repeats it: its beginning, where it is long.
+#[must_use]
+pub(super) fn short(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_REPEATED) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
 }
 
 /// As code.
