@@ -42,6 +42,8 @@ pub(super) struct Job {
     pub(super) going_on: Option<Arc<Snapshot>>,
     /// Whether losses are not to be printed.
     pub(super) quiet: bool,
+    /// Whether there are other cases, so that what is printed says whose it is.
+    pub(super) is_one_of_many: bool,
 }
 
 /// What became of a case.
@@ -221,10 +223,10 @@ fn lock(queue: &Mutex<VecDeque<Job>>) -> MutexGuard<'_, VecDeque<Job>> {
 
 /// Runs a case to its end. A panic is this case's failure and no other's: nothing of a case outlives it.
 fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
-    let Job { number, experiment, title, case, history, timed, save, going_on, quiet } = job;
+    let Job { number, experiment, title, case, history, timed, save, going_on, quiet, is_one_of_many } = job;
     let micro_steps = load::micro_steps(&case.work);
     let saver = case.save.map(|_| Saver::new(save));
-    let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title, quiet, saver };
+    let mut heard = Heard { rows: Vec::new(), micro_steps: Vec::new(), progress, title: &title, quiet, is_one_of_many, saver };
     let mut predicted = Vec::new();
     let mut out_of_memory = None;
     let ended = catch_unwind(AssertUnwindSafe(|| -> Result<_, Failure> {
@@ -266,6 +268,7 @@ struct Heard<'a> {
     progress: &'a Progress,
     title: &'a str,
     quiet: bool,
+    is_one_of_many: bool,
     saver: Option<Saver>,
 }
 
@@ -281,10 +284,10 @@ impl Observer for Heard<'_> {
     }
 
     fn log(&mut self, step: u64, loss: Option<f64>) {
-        if !self.quiet {
-            let loss = loss.map_or_else(|| "not computed".to_owned(), shortest);
-            self.progress.suspend(|| console::tell(format_args!("step {step}: loss {loss}")));
-        }
+        // Where nothing is computed there is nothing to tell.
+        let Some(loss) = loss.filter(|_| !self.quiet).map(shortest) else { return };
+        let whose = if self.is_one_of_many { format!("{}: ", self.title) } else { String::new() };
+        self.progress.suspend(|| console::tell(format_args!("{whose}step {step}: loss {loss}")));
     }
 
     fn save(&mut self, snapshot: Snapshot) -> Result<(), SaveError> {

@@ -216,6 +216,7 @@ impl Run<'_> {
     fn perform(&mut self, crew: Crew) -> Result<Exit, Failure> {
         let mut places = Vec::new();
         let mut jobs = VecDeque::new();
+        let is_one_of_many = self.shares.iter().map(|s| s.slots.len()).sum::<usize>() > 1;
         for (s, share) in self.shares.iter_mut().enumerate() {
             for i in 0..share.slots.len() {
                 let title = share.title(i);
@@ -236,6 +237,7 @@ impl Run<'_> {
                         save,
                         going_on: self.going_on.clone(),
                         quiet: self.quiet,
+                        is_one_of_many,
                     });
                     places.push((s, i));
                 }

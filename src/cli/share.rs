@@ -254,7 +254,25 @@ impl Share {
         let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: Some(_), .. }));
         let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
         let device = held.map(|held| load::in_words(&held)).unwrap_or_default();
-        let report = format!("{}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display());
+        let skipped = skipped(&ended, &reports);
+        let report = format!("{}{skipped}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display());
         Ok(Written { report, fine, replaced })
     }
+}
+
+/// Cases of which it is said that steps were skipped.
+const MOST_TOLD: usize = 5;
+
+/// Which steps were skipped in cases whose rows are not as predicted, a line each.
+fn skipped(ended: &[(&Slot, &Finished)], reports: &[CaseReport]) -> String {
+    let off = ended.iter().zip(reports).filter(|(_, report)| report.rows.iter().any(|row| !row.exact()));
+    let lines: Vec<String> = off
+        .filter_map(|((slot, finished), _)| {
+            let what = training::skipped(&finished.micro_steps)?;
+            Some(if slot.labels.case.is_empty() { format!("{what}\n") } else { format!("{}: {what}\n", slot.labels.case) })
+        })
+        .collect();
+    let more = lines.len().saturating_sub(MOST_TOLD);
+    let rest = if more == 0 { String::new() } else { format!("… and in {} more\n", count(more, "case")) };
+    lines.into_iter().take(MOST_TOLD).chain([rest]).collect()
 }

@@ -40,6 +40,27 @@ fn per_cent(share: Option<f64>) -> String {
     share.map(|share| format!("{:.0}", 100.0 * share)).unwrap_or_default()
 }
 
+/// Steps that are named of a case.
+const MOST_NAMED: usize = 8;
+
+/// Which steps the gradient scaler skipped, in words; `None` where it skipped none. Which ones it will is a matter of values, so that
+/// predictions are of steps that are not.
+#[must_use]
+pub fn skipped(micro_steps: &[MicroStep]) -> Option<String> {
+    let steps: Vec<String> = micro_steps.iter().filter(|m| m.skipped).map(|m| m.step.to_string()).collect();
+    let named = steps.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = steps.len().saturating_sub(MOST_NAMED);
+    let (what, more) =
+        (if steps.len() == 1 { "step" } else { "steps" }, if more == 0 { String::new() } else { format!(" and {more} more") });
+    let were = if steps.len() == 1 { "was" } else { "were" };
+    (!steps.is_empty()).then(|| {
+        format!(
+            "{what} {named}{more} {were} skipped by the gradient scaler, as gradients were not finite: the optimizer did not run there, and the \
+             prediction is that it runs in every step"
+        )
+    })
+}
+
 /// Whether an experiment, all defaults written out, has a pipeline whose times are told.
 #[must_use]
 pub fn is_timed(experiment: &toml::Table) -> bool {

@@ -313,3 +313,28 @@ fn a_page_or_a_snapshot_that_cannot_be_written_is_a_mistake_of_the_arguments() {
         s.run(arguments).exits(2).complains(&["cannot"]);
     }
 }
+
+#[test]
+fn steps_that_the_scaler_skipped_are_named_where_rows_differ() {
+    let s = Sandbox::new();
+    // The gradient of the sum, times the first scale, is more than f16 holds. Adam has no state yet where its first step is skipped.
+    s.write("scaled.toml", &SMALL.replace("optimizer = \"sgd\"", "optimizer = \"adam\"\namp = \"f16\""));
+    let out = s.run(&["scaled.toml", "--device", "host"]).exits(1);
+    assert!(out.stdout.contains("predicted ≠ measured in "), "{}", out.stdout);
+    assert!(out.stdout.contains("\nstep 1 was skipped by the gradient scaler, as gradients were not finite: "), "{}", out.stdout);
+    let out = s.run(&["scaled.toml", "--device", "host", "--set", "train.batch_size=2,4"]).exits(1);
+    assert!(out.stdout.contains("\ntrain.batch_size=4: step 1 was skipped "), "{}", out.stdout);
+    let out = s.run(&["scaled.toml", "--device", "virtual"]).exits(0);
+    assert!(!out.stdout.contains("skipped"), "{}", out.stdout);
+}
+
+#[test]
+fn losses_say_whose_they_are_among_several_cases_and_are_told_only_where_computed() {
+    let s = Sandbox::new();
+    let logged = format!("{SMALL}\n[log]\nevery = 1\n");
+    s.write("e/a.toml", &logged).write("e/b.toml", &logged);
+    assert_eq!(s.run(&["e", "--device", "virtual"]).exits(0).stderr, "");
+    s.run(&["e", "--device", "host"]).exits(0).complains(&["a: step 1: loss ", "b: step 1: loss "]);
+    let alone = s.run(&["e/a.toml", "--device", "host"]).exits(0);
+    assert!(alone.stderr.starts_with("step 1: loss "), "{}", alone.stderr);
+}
