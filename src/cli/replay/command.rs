@@ -19,6 +19,7 @@ use crate::alloc::{
 };
 use crate::gpu::{self, Gpu};
 use crate::report::files::write_whole;
+use crate::report::words::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,8 +69,8 @@ pub(in super::super) struct Args {
     events: Option<PathBuf>,
 }
 
-/// Replays, writes the files asked for, and prints the summary or the comparison. A request that fails is a result: it is told, and the
-/// history goes on.
+/// Replays, writes the files asked for, and prints the summary or the comparison. A request that fails is a result: the first is told, the
+/// others are counted, and the history goes on.
 ///
 /// # Errors
 /// A file cannot be read or written, or says what it may not. Nothing was replayed to the end then, or not everything written.
@@ -140,8 +141,12 @@ fn one(args: &Args, source: &Source, config: AllocatorConfig) -> Result<Exit, Fa
     if let Some(path) = &args.events {
         write_whole(path, events_csv(&events).as_bytes())?;
     }
-    for (op, failure) in failures {
-        console::tell(format_args!("{}: {failure}", place(&args.source, source, op)));
+    if let Some((op, failure)) = failures.first() {
+        console::tell(format_args!("{}: {failure}", place(&args.source, source, *op)));
+    }
+    if let [_, .., (last, _)] = &failures[..] {
+        let more = count(failures.len() - 1, "more request");
+        console::tell(format_args!("{more} failed, the last of them {}", place(&args.source, source, *last)));
     }
     console::print(&memory_summary(allocator.stats(), 0))?;
     Ok(Exit::Done)

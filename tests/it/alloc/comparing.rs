@@ -87,3 +87,18 @@ fn what_is_no_history_is_told_as_such() {
     std::fs::write(s.path("x.pickle"), b"\x80\x04cos\nsystem\n.").unwrap();
     s.run(&["replay", "x.pickle"]).exits(2).complains(&["x.pickle: byte 2: `GLOBAL` makes Python objects or runs code"]);
 }
+
+#[test]
+fn requests_that_fail_are_counted_and_the_first_is_told() {
+    let s = Sandbox::new();
+    let requests: String = (0..100).map(|id| format!("alloc,{id},2000000\n")).collect();
+    // The last is refused before anything is tried.
+    s.write("many.csv", &format!("op,id,bytes\n{requests}alloc,100,9223372036854775807\n"));
+    let limit = ["replay", "many.csv", "--memory-limit", "20MiB", "--csv", "out.csv"];
+    let told = s.run(&limit).exits(0).stderr;
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert!(told.starts_with("many.csv: line 12: CUDA out of memory. "), "{told}");
+    assert!(told.ends_with("\n90 more requests failed, the last of them many.csv: line 102\n"), "{told}");
+    let row = &rows(&s.read("out.csv"))[0];
+    assert_eq!((row["ooms"].as_str(), row["status"].as_str()), ("91", "oom"));
+}
