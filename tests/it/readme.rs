@@ -53,6 +53,16 @@ fn its_commands_run() {
         ran += 1;
     }
     assert!(ran >= 3, "the README names {ran} commands");
+    assert_eq!(untidy(&s), Vec::<String>::new(), "a clean clone is clean after the README's commands");
+}
+
+/// Files outside `target` that a clone has not, or has otherwise; `.gitignore` hides what lies beside results and is no CSV.
+fn untidy(s: &Sandbox) -> Vec<String> {
+    let listed = s.shell("find . -type f ! -path './target/*' ! -path './bin/*'").exits(0).stdout;
+    let hidden = [".training.csv", ".run.toml", ".journal.jsonl", ".html"];
+    let seen = |name: &&str| !(name.starts_with("./results/") && hidden.iter().any(|end| name.ends_with(end)));
+    let same = |name: &str| std::fs::read(repository().join(name)).is_ok_and(|bytes| bytes == std::fs::read(s.path(name)).unwrap());
+    listed.lines().filter(seen).filter(|name| !same(name)).map(str::to_owned).collect()
 }
 
 #[test]
@@ -67,7 +77,7 @@ fn its_job_array_is_the_sweep_in_shares() {
             s.shell(&format!("PATH=$PWD/bin:$PATH SLURM_ARRAY_TASK_ID={task} sh job.sh")).exits(0);
         }
     }
-    s.shell("\"$RUNNER\" merge all.csv results-array/batch_sweep.shard-*.csv").exits(0);
+    s.shell("\"$RUNNER\" merge all.csv target/array/batch_sweep.shard-*.csv").exits(0);
     assert_eq!(s.read("all.csv"), read_to_string(repository().join("results/batch_sweep.csv")).unwrap());
 }
 
@@ -114,7 +124,7 @@ fn its_experiments_load() {
         s.write_bytes(&format!("experiments/data/{name}"), &data);
     }
     for (number, block) in text.split("```toml\n").skip(1).map(|b| b.split("```").next().unwrap()).enumerate() {
-        let name = format!("example_{number}.toml");
+        let name = format!("experiments/example_{number}.toml");
         s.write(&name, block).run(&["predict", &name]).exits(0);
     }
 }
