@@ -77,3 +77,71 @@ fn the_command_writes_an_experiment_that_is_predicted() {
     s.run(&["predict", "gpt2.toml"]).exits(0);
     s.run(&["import", "gone.json"]).exits(2).complains(&["gone.json"]);
 }
+
+/// The configuration of that name with other fields.
+fn changed(name: &str, fields: &str) -> Result<Imported, ImportError> {
+    import(&config(name).replacen('{', &format!("{{ {fields},"), 1), CHOICES)
+}
+
+#[test]
+fn the_head_is_the_architectures() {
+    let ends = |name: &str, fields: &str, layers: &str, loss: &str| {
+        let Imported { text, missing } = changed(name, fields).unwrap_or_else(|e| panic!("{name} {fields}: {e}"));
+        let layers = format!("{layers}\n]\n\n[model.blocks]");
+        assert!(text.contains(&layers) && text.contains(&format!("loss = \"{loss}\"\n")), "{name} {fields}:\n{text}");
+        missing.join("\n")
+    };
+    let samples = r#""architectures": ["BertForSequenceClassification"], "num_labels": 3"#;
+    let pooled = "\"last\",\n  { linear = { out_features = 768 } },\n  \"tanh\",\n  { dropout = { p = 0.1 } },\n";
+    let told = ends("bert", samples, &format!("{pooled}  {{ linear = {{ out_features = 3 }} }},"), "cross_entropy");
+    assert!(told.contains("the first position") && !told.contains("transform") && !told.contains("embedding's matrix"), "{told}");
+    let multiple = r#""architectures": ["BertForSequenceClassification"], "problem_type": "multi_label_classification""#;
+    ends("bert", multiple, "{ linear = { out_features = 2 } },", "bce_with_logits");
+    let tokens = r#""architectures": ["BertForTokenClassification"], "id2label": {"0": "a", "1": "b", "2": "c", "3": "d"}"#;
+    ends("bert", tokens, "{ dropout = { p = 0.1 } },\n  { linear = { out_features = 4 } },", "cross_entropy");
+    ends("bert", r#""architectures": ["BertForQuestionAnswering"]"#, "{ linear = { out_features = 2 } },", "cross_entropy");
+    assert!(ends("bert", r#""architectures": ["BertForMultipleChoice"]"#, "", "sum").contains("the head of BertForMultipleChoice"));
+    let number = r#""architectures": ["LlamaForSequenceClassification"], "num_labels": 1"#;
+    let told = ends("llama", number, "{ linear = { out_features = 1, bias = false } },\n  \"last\",", "mse");
+    assert!(told.contains("no padding"), "{told}");
+    assert!(ends("gpt2", r#""architectures": ["GPT2Model"]"#, "\"layer_norm\",", "sum").contains("a head and a loss"));
+    assert!(ends("vit", r#""architectures": ["ViTModel"]"#, "\"layer_norm\",", "sum").contains("a head and a loss"));
+}
+
+#[test]
+fn settings_that_change_memory_are_told() {
+    for (name, field, word) in [
+        ("llama", r#""quantization_config": {"quant_method": "gptq", "bits": 4}"#, "quantised by gptq"),
+        ("llama", r#""sliding_window": 32"#, "sliding window"),
+        ("bert", r#""gradient_checkpointing": true"#, "checkpointing"),
+        ("bert", r#""position_embedding_type": "relative_key""#, "relative_key"),
+    ] {
+        let imported = changed(name, field).unwrap_or_else(|e| panic!("{field}: {e}"));
+        assert!(imported.missing.iter().any(|m| m.contains(word)), "{field}: {:?}", imported.missing);
+    }
+}
+
+#[test]
+fn a_type_that_is_not_known_is_told() {
+    let imported = changed("bert", r#""dtype": "float8_e4m3fn""#).unwrap();
+    assert!(imported.missing.contains(&"the type float8_e4m3fn; here it is f32".to_owned()) && imported.text.contains("dtype = \"f32\""));
+}
+
+#[test]
+fn what_could_not_be_predicted_is_refused() {
+    let s = Sandbox::new();
+    let refused = |arguments: &[&str], fields: &[(&str, &str)], words: &[&str]| {
+        let text = fields.iter().fold(config("bert"), |text, (from, to)| text.replacen(from, to, 1));
+        s.write("bert.json", &text);
+        let arguments = [&["import", "bert.json", "-o", "bert.toml"], arguments].concat();
+        s.run(&arguments).exits(2).complains(&["bert.json"]).complains(words);
+        assert!(!s.path("bert.toml").exists());
+    };
+    refused(&["--length", "4096"], &[], &["refused", "512"]);
+    let heads = [("\"hidden_size\": 768", "\"hidden_size\": 100"), ("\"num_attention_heads\": 12", "\"num_attention_heads\": 3")];
+    refused(&[], &heads, &["refused", "100", "3"]);
+    refused(&[], &[("\"hidden_dropout_prob\": 0.1", "\"hidden_dropout_prob\": 2")], &["refused", "`p`"]);
+    let groups = r#""num_key_value_heads": 3"#;
+    let llama = config("llama").replacen("\"num_key_value_heads\"", "\"other\"", 1).replacen('{', &format!("{{ {groups},"), 1);
+    assert!(matches!(import(&llama, CHOICES), Err(ImportError::Refused(_))));
+}
