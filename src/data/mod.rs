@@ -24,4 +24,4 @@ pub use pipeline::Pipeline;
 pub use prepare::Step;
 pub use sample::{Array, Layout, Part, Sample};
 pub use settings::{Feed, Files, Settings};
-pub use source::{Source, inspect, open};
+pub use source::{Glance, Source, inspect, open};

@@ -113,10 +113,8 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
         let source = super::open(&feed.settings.files)?;
         let (file, _) = source.place(0);
         feed.check(source.layout()).map_err(|refusal| DataError::of_file(file, refusal.what))?;
-        let needed = end.saturating_mul(feed.batch);
-        if source.samples() == 0 || (!feed.settings.repeat && source.samples() < needed) {
-            let what = format!("has {} samples, and the run takes {needed}; `repeat = true` begins anew after the last", source.samples());
-            return Err(DataError::of_file(file, what));
+        if let Some((what, hint)) = feed.lack(source.samples(), end) {
+            return Err(DataError::of_file(file, hint.map_or(what.clone(), |hint| format!("{what}; {hint}"))));
         }
         Ok(Self::over(source, feed, first, end))
     }

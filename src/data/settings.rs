@@ -1,6 +1,6 @@
 //! What can be asked of the pipeline, as plain values.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::batch::Slot;
 use super::prepare::Step;
@@ -71,6 +71,17 @@ pub enum Files {
     },
 }
 
+impl Files {
+    /// The file of the inputs.
+    #[must_use]
+    pub fn first(&self) -> &Path {
+        match self {
+            Self::Npy { input, .. } | Self::Idx { input, .. } => input,
+            Self::Csv { file, .. } | Self::Text { file, .. } | Self::TfRecord { file, .. } => file,
+        }
+    }
+}
+
 /// A pipeline and what it is to deliver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
@@ -85,6 +96,19 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// What is wrong with a run of so many batches over so many samples, if anything, and what would help.
+    #[must_use]
+    pub fn lack(&self, samples: u64, batches: u64) -> Option<(String, Option<&'static str>)> {
+        let needed = batches.saturating_mul(self.batch);
+        if samples == 0 {
+            return Some(("there are no samples".to_owned(), None));
+        }
+        let short = !self.settings.repeat && samples < needed;
+        short.then(|| {
+            (format!("there are {samples} samples, and the run takes {needed}"), Some("`repeat = true` begins anew after the last"))
+        })
+    }
+
     /// What is wrong with samples of this layout, as they come from the files, if anything: the step that cannot take them, or shapes
     /// that the model and the loss do not have.
     ///

@@ -29,8 +29,14 @@ pub(super) fn resolve(root: &Node, folder: &Path, work: Option<&mut Work>, reade
     plan.settings.device_prefetch = values.bool("device_prefetch");
     let feed = feed(&values, steps, folder, plan, entry, reader)?;
     match inspect(&feed.settings.files) {
-        Ok(layout) => {
-            let Err(refusal) = feed.check(&layout) else { return Some(feed) };
+        Ok(glance) => {
+            let batches = plan.settings.steps.saturating_mul(plan.settings.accumulation_steps);
+            if let Some((what, hint)) = glance.samples.and_then(|samples| feed.lack(samples, batches)) {
+                let message = format!("{}: {what}", feed.settings.files.first().display());
+                reader.mistake(Diagnostic::new(source_span(entry), message).maybe_hint(hint.map(str::to_owned)));
+                return None;
+            }
+            let Err(refusal) = feed.check(&glance.layout) else { return Some(feed) };
             let steps = entry.value.get("prepare").and_then(Node::array).unwrap_or_default();
             let step = refusal.step.and_then(|i| steps.get(i));
             let message = step.zip(refusal.step).map_or_else(

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
-use super::Source;
 use super::file::At;
+use super::{Glance, Source};
 use crate::data::error::{DataError, Place};
 use crate::data::sample::{Array, Layout, Part, Sample};
 
@@ -39,6 +39,9 @@ struct Columns {
 
 impl Columns {
     fn new(path: &Path, header: &StringRecord, target: &[String], scalar: bool) -> Result<Self, DataError> {
+        if header.is_empty() {
+            return Err(DataError::of_file(path, "is empty; its first line would name the columns"));
+        }
         let names: Vec<String> = header.iter().map(|n| n.trim().to_owned()).collect();
         let find = |name: &String| {
             let absent = || DataError::new(path, Place::Line(1), format!("there is no column `{name}`; there are {}", names.join(", ")));
@@ -92,12 +95,14 @@ fn refuse(path: &Path, error: &::csv::Error) -> DataError {
     }
 }
 
-/// The columns, from the first line.
-pub(super) fn inspect(path: &Path, target: &[String], scalar: bool) -> Result<Layout, DataError> {
+/// The columns, from the first line, and whether there is another one. What is wrong with that is told when all are read.
+pub(super) fn inspect(path: &Path, target: &[String], scalar: bool) -> Result<Glance, DataError> {
     let file = At::open(path)?;
     let mut reader = reader(&file)?;
     let header = reader.headers().map_err(|e| refuse(path, &e))?;
-    Columns::new(path, header, target, scalar).map(|c| c.layout())
+    let layout = Columns::new(path, header, target, scalar)?.layout();
+    let none = matches!(reader.read_record(&mut StringRecord::new()), Ok(false));
+    Ok(Glance { layout, samples: none.then_some(0) })
 }
 
 impl Csv {

@@ -53,14 +53,25 @@ pub fn open(files: &Files) -> Result<Box<dyn Source>, DataError> {
     })
 }
 
+/// What the beginning of the files shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    /// What samples look like.
+    pub layout: Layout,
+    /// How many there are, where that is said before them or there are none; else only reading everything would tell.
+    pub samples: Option<u64>,
+}
+
 /// What samples look like, from no more than the beginning of the files.
 ///
 /// # Errors
 /// A file is not there, or does not begin as it should.
-pub fn inspect(files: &Files) -> Result<Layout, DataError> {
+pub fn inspect(files: &Files) -> Result<Glance, DataError> {
     match files {
         Files::Csv { file, target, scalar } => csv::inspect(file, target, *scalar),
-        Files::TfRecord { file, input, target } => tfrecord::inspect(file, input, target),
-        Files::Npy { .. } | Files::Idx { .. } | Files::Text { .. } => open(files).map(|source| source.layout().clone()),
+        Files::TfRecord { file, input, target } => tfrecord::inspect(file, input, target).map(|layout| Glance { layout, samples: None }),
+        Files::Npy { .. } | Files::Idx { .. } | Files::Text { .. } => {
+            open(files).map(|source| Glance { layout: source.layout().clone(), samples: Some(source.samples()) })
+        }
     }
 }

@@ -131,8 +131,32 @@ fn too_few_samples_without_repeat() {
     let s = Sandbox::new();
     write_samples(&s);
     s.write("a.toml", &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }\nrepeat = false"));
-    s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["23 samples", "60", "repeat = true"]);
+    s.run(&["a.toml", "--device", "host"]).exits(2).complains(&["x.npy: there are 23 samples", "60", "repeat = true", "--> a.toml:12"]);
     s.run(&["a.toml", "--device", "host", "--set", "train.steps=4"]).exits(0);
+    // Records are counted when they are read: the run finds out, before its first step.
+    s.write("a.toml", &classifier("source = { csv = { file = \"xy.csv\", target = \"label\" } }\nrepeat = false"));
+    s.run(&["a.toml", "--device", "host"]).exits(1).complains(&["xy.csv: there are 23 samples", "60", "repeat = true"]);
+}
+
+#[test]
+fn no_samples_at_all() {
+    let s = Sandbox::new();
+    write_samples(&s);
+    npy(&s.path("x.npy"), "<f4", "0, 4", &[]);
+    npy(&s.path("y.npy"), "|u1", "0,", &[]);
+    s.write("a.toml", &classifier("source = { npy = { input = \"x.npy\", target = \"y.npy\" } }"));
+    let told = |what: &str| {
+        let stderr = s.run(&["a.toml", "--device", "host"]).exits(2).complains(&[what, "--> a.toml:12"]).stderr;
+        assert!(!stderr.contains("repeat"), "repeating nothing is of no use: {stderr}");
+    };
+    told("x.npy: there are no samples");
+    s.write("a.toml", &classifier("source = { csv = { file = \"xy.csv\", target = \"label\" } }"));
+    let header = s.read("xy.csv").lines().next().unwrap().to_owned() + "\n";
+    s.write("xy.csv", &header);
+    told("xy.csv: there are no samples");
+    s.write("xy.csv", "");
+    told("xy.csv: is empty");
+    assert_eq!(s.list("results"), Vec::<String>::new());
 }
 
 #[cfg(target_os = "linux")]
