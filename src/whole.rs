@@ -120,7 +120,14 @@ pub fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder)
+    builder.tempfile_in(folder).map_err(|error| {
+        if !folder.exists() {
+            return io::Error::new(error.kind(), format!("there is no folder {}", folder.display()));
+        }
+        // Its message would name the temporary file; what the system said lies within.
+        let within = error.get_ref().and_then(std::error::Error::source).and_then(|e| e.downcast_ref::<io::Error>());
+        within.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
+    })
 }
 
 /// Brings what was written to the disk and into its place; into a stream, all of it at once.

@@ -54,7 +54,15 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bytes = bytes(text).filter(|b| (1..1 << 60).contains(b)).map(Self);
-        bytes.ok_or_else(|| "sizes are whole bytes, with a unit: 24GiB, 512MiB, 16GB; at least 1 B".to_owned())
+        bytes.ok_or_else(|| {
+            // A bare letter is 1,000s to some and 1,024s to others.
+            let number = text.strip_suffix(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']).filter(|n| n.ends_with(|c: char| c.is_ascii_digit()));
+            let either = number.map(|number| {
+                let letter = text[number.len()..].to_ascii_uppercase();
+                format!("; is {text} meant as {number}{letter}iB or as {number}{letter}B?")
+            });
+            format!("sizes are whole bytes, with a unit: 24GiB, 512MiB, 16GB; at least 1 B{}", either.unwrap_or_default())
+        })
     }
 }
 

@@ -97,5 +97,5 @@ fn held(held: &[Held]) -> String {
     let mut parts: Vec<(Category, u64)> = Category::ALL.into_iter().map(|c| (c, categories[c])).filter(|(_, b)| *b > 0).collect();
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let parts: Vec<String> = parts.into_iter().map(|(c, bytes)| format!("{} {}", c.name(), format_bytes(bytes))).collect();
-    format!("{}: {}", format_bytes(categories.total()), parts.join(", "))
+    if parts.is_empty() { "nothing".to_owned() } else { format!("{}: {}", format_bytes(categories.total()), parts.join(", ")) }
 }

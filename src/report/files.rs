@@ -1,5 +1,6 @@
 //! Results on the disk: folders tried before a run begins, and texts that appear whole or not at all.
 
+use std::io;
 use std::path::Path;
 
 use crate::whole::{self, WriteError};
@@ -10,7 +11,12 @@ use crate::whole::{self, WriteError};
 /// # Errors
 /// [`WriteError`] where the folder cannot be made or takes no files.
 pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
-    std::fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_path_buf(), source })?;
+    let refuse = |source: io::Error| {
+        // The system's own word for it, "File exists", sounds as if that were fine.
+        let source = if folder.is_file() { io::Error::new(source.kind(), "a file has that name") } else { source };
+        WriteError::Folder { path: folder.to_path_buf(), source }
+    };
+    std::fs::create_dir_all(folder).map_err(refuse)?;
     whole::temporary(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
 }
 

@@ -142,7 +142,9 @@ fn mistakes_end_in_two_and_write_nothing() {
         s.run(arguments).exits(2).complains(&[words]);
     }
     assert_eq!(s.list("."), ["empty.csv", "foreign.csv", "mlp_adam.csv"]);
-    s.run(&["plot", "mlp_adam.csv", "-o", "no/such/folder.html"]).exits(2).complains(&["cannot write no/such/folder.html"]);
+    s.run(&["plot", "mlp_adam.csv", "-o", "no/such/folder.html"])
+        .exits(2)
+        .complains(&["cannot write no/such/folder.html: there is no folder no/such\n"]);
 }
 
 /// A measured run of `cases` cases: batches that take 3 ms to prepare, two at a time, steps of 2 ms, a device busy for half of it.

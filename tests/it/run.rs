@@ -243,6 +243,8 @@ fn a_folder_that_takes_no_files_is_found_out_before_anything_runs() {
     for folder in ["a_file", "a_file/below", "/proc/results"] {
         s.run(&["small.toml", "--device", "virtual", "--out", folder]).exits(2).complains(&[folder]);
     }
+    let file = s.run(&["small.toml", "--device", "virtual", "--out", "a_file"]).exits(2);
+    file.complains(&["cannot make the folder a_file: a file has that name"]);
 }
 
 #[test]
@@ -288,6 +290,7 @@ fn what_a_newcomer_mistypes_is_answered_with_what_to_write() {
     with("train.dtype=torch.bfloat16").complains(&["did you mean `bf16`?"]);
     with("model.layers.0.linear.out_features=4").complains(&["a list is set as a whole"]);
     s.run(&["predct", "small.toml"]).exits(2).complains(&["did you mean the command `predict`?"]);
+    s.run(&["predict", "small.toml", "--memory", "24G"]).exits(2).complains(&["is 24G meant as 24GiB or as 24GB?"]);
 }
 
 #[test]

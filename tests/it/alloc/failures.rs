@@ -36,6 +36,14 @@ fn a_run_that_fails_says_who_asked_what_was_free_and_what_would_fit() {
 }
 
 #[test]
+fn where_nothing_is_held_nothing_is_listed() {
+    let s = Sandbox::new();
+    s.write("tight.toml", &TIGHT.replace("92274688", "1024"));
+    let told = s.run(&["tight.toml", "--device", "virtual", "-q"]).exits(1).complains(&["  held      nothing\n"]).stderr;
+    assert!(!told.contains("0 B: "), "{told}");
+}
+
+#[test]
 fn switches_that_would_make_it_fit_are_named_cheapest_first() {
     let s = Sandbox::new();
     let wide = TIGHT.replace("92274688", "120000000").replace("batch_size = 256", "batch_size = 2048");
