@@ -85,7 +85,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put(file, path)
 }
 
-/// Tries whether [`write`] could begin, and leaves everything as it was.
+/// Tries whether [`write()`] could begin, and leaves everything as it was.
 ///
 /// # Errors
 /// As those of [`begin`].

@@ -1,6 +1,6 @@
 //! `runner calibrate -o TREES`: asks a GPU's cuDNN what its convolutions work in, and grows from the answers what predictions go by.
 //!
-//! Invariant: nothing is written before all of it is there, and then whole files.
+//! Invariant: a file is written once all of it is there, and whole.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +17,7 @@ use crate::scratch::convolution::{Accuracy, Answer, accuracy, grid, grow, part, 
 use super::args::{DeviceName, gpu_named};
 use super::console;
 use super::exit::{Exit, Failure};
+use super::plot::same_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +29,7 @@ cuDNN chooses a convolution's algorithm, and with it the workspace. What comes w
 Printed is how well trees foresee layers that they have not seen: a fifth of all layers is left out of growing, and \
 then foreseen. The file is grown from all.
 
-Ctrl-C leaves no file behind. Exit code: 0 done; 1 the GPU gave no answers; 2 bad file or arguments; 3 no such device.";
+Ctrl-C leaves no half file; answers that are complete stay. Exit code: 0 done; 1 the GPU gave no answers; 2 bad file or arguments; 3 no such device.";
 
 /// Ask a GPU's cuDNN what convolutions work in, and write what predictions for that GPU go by: see --calibration
 #[derive(Debug, clap::Args)]
@@ -53,6 +54,11 @@ pub(super) struct Args {
 
 /// Asks or reads, grows, writes, and says how well it foresees.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    for other in [&args.from, &args.answers].into_iter().flatten() {
+        if same_file(&args.output, other) {
+            return Err(Failure::usage(format!("{} would be written over the answers", other.display())));
+        }
+    }
     // Minutes of work are not lost on a folder that takes no file.
     for path in [Some(&args.output), args.answers.as_ref()].into_iter().flatten() {
         try_place(path)?;
@@ -119,7 +125,10 @@ fn ask(device: DeviceName) -> Result<(&'static Gpu, Vec<String>, Vec<Answer>), F
         return Err(Failure::usage(format!("{name} is not in the catalogue, so that nothing could be predicted for it; see --gpu")));
     };
     let calls = grid();
-    let bar = ProgressBar::with_draw_target(Some(calls.len() as u64), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(
+        Some(calls.len() as u64),
+        if console::is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
+    );
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Answer)>, CudaError> {
         let cuda = Cuda::open(ordinal)?;
@@ -127,11 +136,12 @@ fn ask(device: DeviceName) -> Result<(&'static Gpu, Vec<String>, Vec<Answer>), F
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(&(call, weight)) = calls.get(number) else { return Ok(answers) };
-            // What the library cannot compute is no question.
-            if let Ok((bytes, settings)) = cuda.ask_convolution(&call) {
-                answers.push((number, Answer { call, bytes, settings, weight }));
+            match cuda.ask_convolution(&call) {
+                Ok((bytes, settings)) => answers.push((number, Answer { call, bytes, settings, weight })),
+                Err(missing @ CudaError::Missing(_)) => return Err(missing),
+                // What the library cannot compute is no question; a lost GPU says so here.
+                Err(_) => cuda.synchronize()?,
             }
-            cuda.check()?;
             bar.inc(1);
         }
     };

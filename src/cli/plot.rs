@@ -181,6 +181,7 @@ fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+/// Whether two paths lead to one file.
+pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     a == b || fs::canonicalize(a).ok().zip(fs::canonicalize(b).ok()).is_some_and(|(a, b)| a == b)
 }

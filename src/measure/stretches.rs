@@ -1,7 +1,8 @@
 //! Which micro-steps' computing is measured where measuring costs time: several one after the other, so that what lies between them is seen too,
 //! and then none for a while. It reads no clock.
 //!
-//! Invariant: of micro-steps that cost something to measure, those that are take at most a hundredth of the time.
+//! Invariant: of micro-steps that cost something to measure, those that are take at most a hundredth of the time, once a run is as long as
+//! from one stretch to the next.
 
 use std::time::Duration;
 

@@ -1,9 +1,12 @@
 //! Trees of convolutions: grown from answers, written, read again, and gone by. `tests/fixtures/scratch/answers.csv` holds 500 convolutions, as an
 //! H200 answered.
 
+use std::collections::BTreeSet;
+
 use runner::gpu::Gpu;
+use runner::meta::DType;
 use runner::scratch::convolution::{Trees, accuracy, grid, grow, read_answers, write_answers};
-use runner::scratch::{Calibrated, Request, Scratch};
+use runner::scratch::{Calibrated, Convolution, Request, Scratch};
 
 use crate::support::{Sandbox, repository, rows};
 
@@ -171,7 +174,9 @@ fn what_is_no_tree_is_told_with_its_line() {
 fn the_questions_are_a_list_without_repeats() {
     let calls = grid();
     assert!((300_000..1_000_000).contains(&calls.len()), "{}", calls.len());
-    assert!(calls.windows(2).all(|pair| pair[0].0 != pair[1].0));
+    let all: BTreeSet<Convolution> = calls.iter().map(|(call, _)| *call).collect();
+    assert_eq!(all.len(), calls.len());
     assert!(calls.iter().all(|(call, weight)| !call.is_native() && (1..=100).contains(weight)));
+    assert!(all.iter().all(|call| call.dtype != DType::F64 && (call.groups == 1 || call.weight[1] > 1)));
     assert_eq!(calls, grid());
 }

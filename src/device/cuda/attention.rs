@@ -10,7 +10,8 @@ use super::attention_graph::{AttentionKey, LOG_SUMS, NUMBERS, ROW_SUMS, SUM_Q, g
 use super::blas::Workspace;
 use super::context::Cuda;
 use super::error::CudaError;
-use super::graph::{Descriptor, Plan, configurations};
+use super::graph::{Parts, Plan, configurations};
+use super::library::Library;
 use super::operations::ALIGNMENT;
 use crate::device::Operand;
 use crate::scratch::Attention;
@@ -32,7 +33,7 @@ pub struct AttentionTensors<'a> {
 #[derive(Debug)]
 pub(super) struct AttentionPlan {
     plan: Plan,
-    _made_of: Vec<Descriptor>,
+    _made_of: Parts,
 }
 
 impl Cuda {
@@ -131,9 +132,14 @@ impl AttentionTensors<'_> {
     }
 }
 
+/// The first release whose backward neither wants its sums cleared beforehand nor lengths that are multiples of 128.
+const SOUND: usize = 91_501;
+
 /// Whether graphs are made for such calls.
 fn is_fused(call: &Attention) -> bool {
-    !call.dropout && call.dtype.is_half()
+    // SAFETY: the library is loaded; the call takes nothing and gives a number.
+    let release = || Library::Cudnn.find().is_ok().then(|| unsafe { sys::cudnnGetVersion() });
+    !call.dropout && call.dtype.is_half() && release().is_some_and(|release| release >= SOUND)
 }
 
 /// Bytes of what backward keeps in the workspace beside the plan's own: the queries' gradient in f32, and the rows' sums.
@@ -144,15 +150,13 @@ fn kept(call: &Attention) -> [u64; 2] {
 
 fn make(handle: sys::cudnnHandle_t, key: &AttentionKey) -> Result<AttentionPlan, CudaError> {
     let mut made_of = graph(handle, key)?;
-    let graph = made_of.last().expect("the graph comes last");
-    let (heuristics, configurations) = configurations(graph, Mode::CUDNN_HEUR_MODE_A)?;
+    let (heuristics, configurations) = configurations(made_of.last(), Mode::CUDNN_HEUR_MODE_A)?;
     let mut refused = CudaError::no_engine();
     for config in configurations {
         match Plan::of(handle, &config) {
             Ok(plan) => {
-                made_of.extend([heuristics, config]);
-                // What refers to another goes before it.
-                made_of.reverse();
+                made_of.push(heuristics);
+                made_of.push(config);
                 return Ok(AttentionPlan { plan, _made_of: made_of });
             }
             Err(e) => refused = e,

@@ -6,7 +6,7 @@ use super::bindings::cudnn::{self as sys, cudnnDataType_t as Type, cudnnPointwis
 
 use super::dnn::data_type;
 use super::error::CudaError;
-use super::graph::Descriptor;
+use super::graph::Parts;
 use super::operations::{Node, Operations, Place, contiguous};
 use crate::scratch::Attention;
 
@@ -55,7 +55,7 @@ const MASKED: i64 = 12;
 const ONE: i64 = 13;
 
 /// All parts of a call's graph, the graph last.
-pub(super) fn graph(handle: sys::cudnnHandle_t, key: &AttentionKey) -> Result<Vec<Descriptor>, CudaError> {
+pub(super) fn graph(handle: sys::cudnnHandle_t, key: &AttentionKey) -> Result<Parts, CudaError> {
     let mut call = Call { graph: Operations::default(), key };
     if key.call.backward { call.backward() } else { call.forward() }?;
     call.graph.finish(handle)

@@ -12,7 +12,7 @@ use super::blas::Workspace;
 use super::context::Cuda;
 use super::dnn::{data_type, sum_type};
 use super::error::CudaError;
-use super::graph::{Descriptor, Plan, configurations};
+use super::graph::{Descriptor, Parts, Plan, configurations};
 use crate::meta::DType;
 use crate::scratch::convolution::Settings;
 use crate::scratch::{Convolution, Direction};
@@ -29,7 +29,7 @@ pub(super) struct ConvolutionPlan {
     plan: Plan,
     /// Its place in the lists.
     number: usize,
-    _made_of: Vec<Descriptor>,
+    _made_of: Parts,
 }
 
 /// Addresses of the three tensors: the input's side, the output's, the weight's.
@@ -68,7 +68,8 @@ impl Cuda {
                 Ok(bytes) => u64::try_from(bytes).unwrap_or(0),
                 Err(_) => Plan::of(handle, config)?.workspace,
             };
-            Ok(Some((bytes, settings(config)?)))
+            // How the engine is set may stay unknown; the answer holds all the same.
+            Ok(Some((bytes, settings(config).unwrap_or_default())))
         })?;
         Ok(answer)
     }
@@ -115,19 +116,17 @@ fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64)
     Ok(ConvolutionPlan { plan, number, _made_of: made_of })
 }
 
-/// What `take` makes of the first of the lists' engine configurations that it takes, given each with its place; and what that is made of, what
-/// refers to another before it. An error of `take` passes on to the next, and is told where none is taken.
+/// What `take` makes of the first of the lists' engine configurations that it takes, given each with its place; and what that is made of. An error of `take` passes on to the next, and is told where none is taken.
 fn choose<T>(
     handle: sys::cudnnHandle_t,
     call: &Convolution,
     mut take: impl FnMut(usize, &Descriptor) -> Result<Option<T>, CudaError>,
-) -> Result<(T, Vec<Descriptor>), CudaError> {
+) -> Result<(T, Parts), CudaError> {
     let mut made_of = operation(handle, call)?;
-    let graph = made_of.pop().expect("the graph comes last");
     let mut refused = None;
     let mut place = 0..;
     for mode in [Mode::CUDNN_HEUR_MODE_INSTANT, Mode::CUDNN_HEUR_MODE_FALLBACK] {
-        let (heuristics, configurations) = match configurations(&graph, mode) {
+        let (heuristics, configurations) = match configurations(made_of.last(), mode) {
             Ok(named) => named,
             Err(e) => {
                 refused = Some(e);
@@ -142,8 +141,8 @@ fn choose<T>(
             match take(number, &config) {
                 Ok(None) => {}
                 Ok(Some(taken)) => {
-                    made_of.extend([graph, heuristics, config]);
-                    made_of.reverse();
+                    made_of.push(heuristics);
+                    made_of.push(config);
                     return Ok((taken, made_of));
                 }
                 Err(e) => refused = Some(e),
@@ -186,9 +185,9 @@ fn narrows_inputs(config: &Descriptor) -> Result<bool, CudaError> {
 }
 
 /// The graph of one operation, after everything that it is made of.
-fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Vec<Descriptor>, CudaError> {
+fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Parts, CudaError> {
     let [x, y, w] = [call.input, call.output(), call.weight];
-    let mut parts = Vec::with_capacity(6);
+    let mut parts = Parts::default();
     for (dims, name) in [x, y, w].into_iter().zip(NAMES) {
         parts.push(tensor(dims, name, call.dtype)?);
     }
@@ -245,7 +244,8 @@ fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Vec<Descr
     let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
     graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
     graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[&operation])?;
-    parts.extend([operation, graph.finalize()?]);
+    parts.push(operation);
+    parts.push(graph.finalize()?);
     Ok(parts)
 }
 

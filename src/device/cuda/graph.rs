@@ -108,6 +108,37 @@ impl Descriptor {
     }
 }
 
+/// Descriptors in the order in which they were made, so that each refers to earlier ones only. They go in the opposite order.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Vec<Descriptor>);
+
+impl Parts {
+    /// Takes one more, and gives its place.
+    pub(super) fn push(&mut self, part: Descriptor) -> usize {
+        self.0.push(part);
+        self.0.len() - 1
+    }
+
+    /// The one made last.
+    pub(super) fn last(&self) -> &Descriptor {
+        self.0.last().expect("something was made")
+    }
+}
+
+impl std::ops::Index<usize> for Parts {
+    type Output = Descriptor;
+
+    fn index(&self, place: usize) -> &Descriptor {
+        &self.0[place]
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: made by `cudnnBackendCreateDescriptor`, used no more. An answer has nobody to go to.

@@ -8,7 +8,7 @@ use super::bindings::cudnn::{
 };
 
 use super::error::CudaError;
-use super::graph::Descriptor;
+use super::graph::{Descriptor, Parts};
 
 /// The alignment of tensors, in bytes, that is promised.
 pub(super) const ALIGNMENT: u64 = 16;
@@ -38,7 +38,7 @@ pub(super) enum Place {
 /// A graph in the making.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    parts: Vec<Descriptor>,
+    parts: Parts,
     operations: Vec<usize>,
     nameless: i64,
 }
@@ -64,7 +64,7 @@ impl Operations {
             Place::Host(_) => tensor.set(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Type::CUDNN_TYPE_BOOLEAN, &[true])?,
             Place::Nowhere => tensor.set(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, Type::CUDNN_TYPE_BOOLEAN, &[true])?,
         }
-        Ok(Node { place: self.keep(tensor.finalize()?), dims })
+        Ok(Node { place: self.parts.push(tensor.finalize()?), dims })
     }
 
     /// A contiguous tensor that is nowhere.
@@ -139,7 +139,7 @@ impl Operations {
     fn operation(&mut self, kind: Kind, how: Option<(Name, Descriptor)>, reads: &[(Name, Node)]) -> Result<Descriptor, CudaError> {
         let operation = Descriptor::new(kind)?;
         if let Some((name, how)) = how {
-            let place = self.keep(how.finalize()?);
+            let place = self.parts.push(how.finalize()?);
             operation.refer(name, &[&self.parts[place]])?;
         }
         for (name, tensor) in reads {
@@ -150,18 +150,13 @@ impl Operations {
 
     fn end(&mut self, operation: Descriptor, name: Name, y: Node) -> Result<Node, CudaError> {
         operation.refer(name, &[&self.parts[y.place]])?;
-        let place = self.keep(operation.finalize()?);
+        let place = self.parts.push(operation.finalize()?);
         self.operations.push(place);
         Ok(y)
     }
 
-    fn keep(&mut self, part: Descriptor) -> usize {
-        self.parts.push(part);
-        self.parts.len() - 1
-    }
-
     /// All parts, the graph last.
-    pub(super) fn finish(mut self, handle: sys::cudnnHandle_t) -> Result<Vec<Descriptor>, CudaError> {
+    pub(super) fn finish(mut self, handle: sys::cudnnHandle_t) -> Result<Parts, CudaError> {
         let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
         let operations: Vec<&Descriptor> = self.operations.iter().map(|&place| &self.parts[place]).collect();

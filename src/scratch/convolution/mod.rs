@@ -1,5 +1,5 @@
-//! Workspaces of cuDNN's convolutions without cuDNN: formulas ([`plan`]), trees that say which of them holds ([`trees`]), and how such trees are
-//! grown from a library's answers ([`grow`](mod@grow)).
+//! Workspaces of cuDNN's convolutions without cuDNN: formulas (`plan`), trees that say which of them holds (`trees`), and how such trees are
+//! grown from a library's answers (`grow`).
 
 mod answers;
 mod geometry;
