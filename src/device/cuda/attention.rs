@@ -10,9 +10,8 @@ use super::attention_graph::{AttentionKey, LOG_SUMS, NUMBERS, ROW_SUMS, SUM_Q, g
 use super::blas::Workspace;
 use super::context::Cuda;
 use super::error::CudaError;
-use super::graph::{Parts, Plan, configurations};
+use super::graph::{ALIGNMENT, Parts, Plan, configurations};
 use super::library::Library;
-use super::operations::ALIGNMENT;
 use crate::device::Operand;
 use crate::scratch::Attention;
 

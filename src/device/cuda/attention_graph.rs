@@ -6,8 +6,8 @@ use super::bindings::cudnn::{self as sys, cudnnDataType_t as Type, cudnnPointwis
 
 use super::dnn::data_type;
 use super::error::CudaError;
-use super::graph::Parts;
-use super::operations::{Node, Operations, Place, contiguous};
+use super::graph::{Parts, contiguous};
+use super::operations::{Node, Operations, Place};
 use crate::scratch::Attention;
 
 /// A call as far as its plan depends on it: with the strides of its tensors.

@@ -12,16 +12,13 @@ use super::blas::Workspace;
 use super::context::Cuda;
 use super::dnn::{data_type, sum_type};
 use super::error::CudaError;
-use super::graph::{Descriptor, Parts, Plan, configurations};
+use super::graph::{Descriptor, Parts, Plan, configurations, contiguous, graph, tensor};
 use crate::meta::DType;
 use crate::scratch::convolution::Settings;
 use crate::scratch::{Convolution, Direction};
 
 /// How the three tensors are called in a plan.
 const NAMES: [i64; 3] = ['x' as i64, 'y' as i64, 'w' as i64];
-
-/// The alignment that PyTorch promises of a tensor that begins a block of its allocator.
-const ALIGNMENT: i64 = 16;
 
 /// A convolution ready to run. What the plan was made of lives as long as it does.
 #[derive(Debug)]
@@ -189,7 +186,7 @@ fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Parts, Cu
     let [x, y, w] = [call.input, call.output(), call.weight];
     let mut parts = Parts::default();
     for (dims, name) in [x, y, w].into_iter().zip(NAMES) {
-        parts.push(tensor(dims, name, call.dtype)?);
+        parts.push(tensor(data_type(call.dtype), dims, contiguous(dims), name)?.finalize()?);
     }
     parts.push(window(call)?);
     use Name as N;
@@ -241,26 +238,10 @@ fn operation(handle: sys::cudnnHandle_t, call: &Convolution) -> Result<Parts, Cu
         operation.set(beta, Type::CUDNN_TYPE_FLOAT, &[0f32])?;
     }
     let operation = operation.finalize()?;
-    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
-    graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[&operation])?;
+    let graph = graph(handle, &[&operation])?;
     parts.push(operation);
-    parts.push(graph.finalize()?);
+    parts.push(graph);
     Ok(parts)
-}
-
-/// A contiguous tensor.
-fn tensor(dims: [u64; 4], name: i64, dtype: DType) -> Result<Descriptor, CudaError> {
-    let dims = dims.map(u64::cast_signed);
-    let [_, channels, height, width] = dims;
-    let tensor = Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
-    tensor.set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[data_type(dtype)])?;
-    tensor.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &dims)?;
-    let strides = [channels * height * width, height * width, width, 1];
-    tensor.set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, &strides)?;
-    tensor.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[name])?;
-    tensor.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[ALIGNMENT])?;
-    tensor.finalize()
 }
 
 /// How the window moves.

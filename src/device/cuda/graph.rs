@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 use super::bindings::cudnn::{
     self as sys, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t,
-    cudnnBackendDescriptorType_t, cudnnBackendHeurMode_t,
+    cudnnBackendDescriptorType_t, cudnnBackendHeurMode_t, cudnnDataType_t,
 };
 
 use super::dnn::status;
@@ -144,6 +144,33 @@ impl Drop for Descriptor {
         // SAFETY: made by `cudnnBackendCreateDescriptor`, used no more. An answer has nobody to go to.
         let _ = unsafe { sys::cudnnBackendDestroyDescriptor(self.0) };
     }
+}
+
+/// The alignment that is promised of tensors, in bytes: that of a tensor which begins a block of PyTorch's allocator is never less.
+pub(super) const ALIGNMENT: u64 = 16;
+
+/// A tensor in memory, not finalized yet.
+pub(super) fn tensor(kind: cudnnDataType_t, dims: [u64; 4], strides: [u64; 4], name: i64) -> Result<Descriptor, CudaError> {
+    let tensor = Descriptor::new(cudnnBackendDescriptorType_t::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[kind])?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &dims.map(u64::cast_signed))?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, &strides.map(u64::cast_signed))?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[name])?;
+    tensor.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[ALIGNMENT.cast_signed()])?;
+    Ok(tensor)
+}
+
+/// Strides of rows one after another.
+pub(super) const fn contiguous([_, b, c, d]: [u64; 4]) -> [u64; 4] {
+    [b * c * d, c * d, d, 1]
+}
+
+/// The graph of these operations.
+pub(super) fn graph(handle: sys::cudnnHandle_t, operations: &[&Descriptor]) -> Result<Descriptor, CudaError> {
+    let graph = Descriptor::new(cudnnBackendDescriptorType_t::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
+    graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)?;
+    graph.finalize()
 }
 
 /// What the heuristics of a mode name for a graph, best first, after the descriptor that all of it refers to.

@@ -8,10 +8,7 @@ use super::bindings::cudnn::{
 };
 
 use super::error::CudaError;
-use super::graph::{Descriptor, Parts};
-
-/// The alignment of tensors, in bytes, that is promised.
-pub(super) const ALIGNMENT: u64 = 16;
+use super::graph::{Descriptor, Parts, contiguous, graph, tensor};
 
 /// What operations compute in.
 const PRECISION: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_FLOAT;
@@ -46,7 +43,6 @@ pub(super) struct Operations {
 impl Operations {
     /// A tensor.
     pub(super) fn tensor(&mut self, place: Place, kind: cudnnDataType_t, dims: [u64; 4], strides: [u64; 4]) -> Result<Node, CudaError> {
-        let tensor = Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
         let name = match place {
             Place::Memory(name) | Place::Host(name) => name,
             Place::Nowhere => {
@@ -54,11 +50,7 @@ impl Operations {
                 self.nameless
             }
         };
-        tensor.set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[kind])?;
-        tensor.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &dims.map(u64::cast_signed))?;
-        tensor.set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, &strides.map(u64::cast_signed))?;
-        tensor.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[name])?;
-        tensor.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[ALIGNMENT.cast_signed()])?;
+        let tensor = tensor(kind, dims, strides, name)?;
         match place {
             Place::Memory(_) => {}
             Place::Host(_) => tensor.set(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Type::CUDNN_TYPE_BOOLEAN, &[true])?,
@@ -157,16 +149,9 @@ impl Operations {
 
     /// All parts, the graph last.
     pub(super) fn finish(mut self, handle: sys::cudnnHandle_t) -> Result<Parts, CudaError> {
-        let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-        graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])?;
         let operations: Vec<&Descriptor> = self.operations.iter().map(|&place| &self.parts[place]).collect();
-        graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operations)?;
-        self.parts.push(graph.finalize()?);
+        let graph = graph(handle, &operations)?;
+        self.parts.push(graph);
         Ok(self.parts)
     }
-}
-
-/// Strides of rows one after another.
-pub(super) const fn contiguous([_, b, c, d]: [u64; 4]) -> [u64; 4] {
-    [b * c * d, c * d, d, 1]
 }
