@@ -76,7 +76,7 @@ impl Allocator {
     #[allow(clippy::needless_pass_by_value)] // a block that was freed must be gone
     pub fn free(&mut self, block: Block) {
         if !block.is_null() {
-            self.take_back(block.index, block.address);
+            self.take_back(block.index, block.address, block.bytes);
         }
     }
 
@@ -140,14 +140,16 @@ impl Allocator {
         let Some(index) = self.take_cached(kind, size).or_else(|| self.take_new(kind, size)) else {
             return NONE;
         };
-        self.hand_out(index, bytes, size);
+        self.hand_out(kind, index, bytes, size);
         index
     }
 
-    fn take_back(&mut self, index: Index, address: u64) {
+    fn take_back(&mut self, index: Index, address: u64, size: u64) {
         let node = &self.nodes[index];
-        assert!(node.is(State::Allocated) && node.address == address, "a freed block was not this allocator's");
-        let (kind, requested, size) = (node.pool(), node.requested(), node.size());
+        // A block's size tells its pool, and the claim tells the size before the node has been fetched.
+        let kind = PoolKind::of(size);
+        assert!(node.is_allocated(address, size, kind), "a freed block was not this allocator's");
+        let requested = node.requested();
 
         self.stats.allocation.decrease(kind, 1);
         self.stats.allocated_bytes.decrease(kind, size);
@@ -155,7 +157,7 @@ impl Allocator {
         if size >= self.config.max_split_size {
             self.stats.oversize_allocations.decrease(1);
         }
-        let (below, above) = self.join_neighbours(index, State::Free);
+        let (below, above) = self.join_neighbours(index, kind, State::Free);
         if !self.config.expandable_segments {
             // PyTorch nets the change before it counts it: the cumulative figures depend on that.
             let joined = i64::from(below > 0) + i64::from(above > 0);
@@ -229,9 +231,9 @@ impl Allocator {
 
     /// Gives a block that is in no pool to a client, splitting off what is not needed.
     #[inline(always)]
-    fn hand_out(&mut self, index: Index, requested: u64, size: u64) {
+    fn hand_out(&mut self, kind: PoolKind, index: Index, requested: u64, size: u64) {
         let node = &self.nodes[index];
-        let kind = node.pool();
+        debug_assert_eq!(kind, node.pool(), "a block's size tells its pool");
         let expandable = self.config.expandable_segments;
         let was_split = node.is_split();
         let remaining = node.size() - size;
@@ -263,11 +265,11 @@ impl Allocator {
         self.tell(Action::Alloc, requested, address, bytes);
     }
 
-    /// Joins those neighbours to a block in no pool that are in `state` (free or unmapped); says how much came from below and above.
+    /// Joins those neighbours to a block of a pool, but not in it, that are in `state` (free or unmapped); says how much came from below and above.
     #[inline(always)]
-    pub(super) fn join_neighbours(&mut self, index: Index, state: State) -> (u64, u64) {
+    pub(super) fn join_neighbours(&mut self, index: Index, kind: PoolKind, state: State) -> (u64, u64) {
         let node = &self.nodes[index];
-        let (prev, next, kind) = (node.prev, node.next, node.pool());
+        let (prev, next) = (node.prev, node.next);
         let (pool, nodes) = self.pool(kind);
         let (mut below, mut above) = (0, 0);
         // Both are fetched before either is dealt with.

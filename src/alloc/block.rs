@@ -90,14 +90,18 @@ const STATE: u64 = 0b011;
 const POOL: u64 = 0b100;
 const TAGS: u64 = MIN_BLOCK - 1;
 
+#[inline(always)]
+fn tagged(size: u64, state: State, pool: PoolKind) -> u64 {
+    size | state as u64 | (pool as u64 * POOL)
+}
+
 impl Node {
     /// What is at [`NONE`].
     const NOBODY: Self = Self { address: 0, tagged_size: State::Vacant as u64, prev: NONE, next: NONE, children: [NONE; 2] };
 
     /// A block that is all of its segment or reservation, on its way into a pool or to a client.
     pub(super) fn whole(address: u64, size: u64, pool: PoolKind) -> Self {
-        let tags = State::Free as u64 | if pool == PoolKind::Large { POOL } else { 0 };
-        Self { address, tagged_size: size | tags, prev: NONE, next: NONE, children: [NONE; 2] }
+        Self { address, tagged_size: tagged(size, State::Free, pool), prev: NONE, next: NONE, children: [NONE; 2] }
     }
 
     #[inline(always)]
@@ -108,6 +112,12 @@ impl Node {
     #[inline(always)]
     pub(super) fn is(&self, state: State) -> bool {
         self.tagged_size & STATE == state as u64
+    }
+
+    /// Whether it is a client's, and this.
+    #[inline(always)]
+    pub(super) fn is_allocated(&self, address: u64, size: u64, pool: PoolKind) -> bool {
+        self.tagged_size == tagged(size, State::Allocated, pool) && self.address == address
     }
 
     #[inline(always)]

@@ -105,7 +105,7 @@ impl Allocator {
             let rest = nodes.split(index, bytes);
             pool.put_unmapped(nodes, rest);
         }
-        self.join_neighbours(index, State::Free);
+        self.join_neighbours(index, kind, State::Free);
         let (pool, nodes) = self.pool(kind);
         pool.put_free(nodes, index);
         self.stats.num_device_alloc += 1;
@@ -138,7 +138,7 @@ impl Allocator {
             pool.put_free(nodes, above);
         }
         self.backing.unmap(first, pages, page);
-        self.join_neighbours(middle, State::Unmapped);
+        self.join_neighbours(middle, kind, State::Unmapped);
         let (pool, nodes) = self.pool(kind);
         pool.put_unmapped(nodes, middle);
         self.stats.num_device_free += 1;

@@ -63,7 +63,9 @@ impl FreeSet {
         if nodes[place.index].size() < size { self.from(nodes, Key { size, address: 0 }) } else { Some(place) }
     }
 
-    /// The first block at `from` or after, where the bin of `from` is in use.
+    /// The first block at `from` or after, where the bin of `from` is in use. Seldom needed, but inlined: where one of two places comes
+    /// by way of memory, so does the other, and is waited for.
+    #[inline(always)]
     fn from(&self, nodes: &[Node], from: Key) -> Option<Place> {
         let bin = bin_of(from.size);
         self.first_in(nodes, bin, from).or_else(|| Some(self.first_of(nodes, self.next_bin(bin + 1)?)))
@@ -89,6 +91,7 @@ impl FreeSet {
     }
 
     /// The first block of a bin in use that is at `from` or after.
+    #[inline(always)]
     fn first_in(&self, nodes: &[Node], bin: usize, from: Key) -> Option<Place> {
         let (mut found, mut parent, mut at) = (None, NONE, self.roots[bin]);
         while at != NONE {
@@ -140,9 +143,10 @@ impl FreeSet {
         if before_all {
             self.above.0 = 0;
         }
-        let root = self.roots[bin];
+        let slot = &mut self.roots[bin];
+        let root = *slot;
         let [left, right] = nodes[root].children();
-        self.roots[bin] = if root == NONE {
+        *slot = if root == NONE {
             self.used[bin / 64] |= 1 << (bin % 64);
             self.used_words[bin / 4096] |= 1 << (bin / 64 % 64);
             *nodes[index].children_mut() = [NONE; 2];

@@ -26,6 +26,7 @@ impl PoolKind {
 
 /// What a pool holds that no client does.
 #[derive(Debug)]
+#[repr(align(64))] // a power of two large, for it is looked up by its kind all the time
 pub(super) struct Pool {
     pub(super) free: FreeSet,
     /// Address space of expandable segments without memory behind it, by address.
