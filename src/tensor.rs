@@ -123,12 +123,6 @@ impl Tensor {
         Rc::ptr_eq(&self.0.storage, &other.0.storage)
     }
 
-    /// The role of its storage.
-    #[must_use]
-    pub fn category(&self) -> Category {
-        self.0.storage.category()
-    }
-
     /// Gives its storage another role, for all tensors over it.
     pub fn set_category(&self, category: Category) {
         self.0.storage.set_category(category);

@@ -124,12 +124,6 @@ impl Allocator {
         &self.config
     }
 
-    /// Where its segments come from.
-    #[must_use]
-    pub fn backing(&self) -> &dyn Backing {
-        &*self.backing
-    }
-
     /// Finds room for `bytes` and hands it out; `NONE` once everything that could be given back was.
     fn find(&mut self, bytes: u64) -> Index {
         if bytes >= EXABYTE {

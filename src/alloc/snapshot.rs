@@ -48,46 +48,6 @@ pub enum BlockState {
     Inactive,
 }
 
-impl BlockState {
-    /// PyTorch's name in snapshots.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Allocated => "active_allocated",
-            Self::Inactive => "inactive",
-        }
-    }
-}
-
-impl Segment {
-    /// Bytes that clients hold.
-    #[must_use]
-    pub fn allocated(&self) -> u64 {
-        self.blocks.iter().filter(|b| b.state == BlockState::Allocated).map(|b| b.bytes).sum()
-    }
-
-    /// Bytes that those clients asked for.
-    #[must_use]
-    pub fn requested(&self) -> u64 {
-        self.blocks.iter().filter(|b| b.state == BlockState::Allocated).map(|b| b.requested).sum()
-    }
-}
-
-impl Snapshot {
-    /// The largest block nobody holds, in bytes.
-    #[must_use]
-    pub fn largest_free_block(&self) -> u64 {
-        let blocks = self.segments.iter().flat_map(|s| &s.blocks);
-        blocks.filter(|b| b.state == BlockState::Inactive).map(|b| b.bytes).max().unwrap_or(0)
-    }
-
-    /// Bytes reserved that nobody holds.
-    #[must_use]
-    pub fn free(&self) -> u64 {
-        self.segments.iter().map(|s| s.bytes - s.allocated()).sum()
-    }
-}
-
 impl Allocator {
     /// The memory as it lies now.
     #[must_use]

@@ -96,23 +96,10 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// How many.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
-    }
-
-    /// Line and column, from 1, of a mistake's first character; the column counts characters.
-    #[must_use]
-    pub fn position(&self, span: Span) -> (usize, usize) {
-        let (number, line, within) = self.line(span);
-        (number, line[..within.start].chars().count() + 1)
     }
 
     /// The line that a span starts in: its number, its text, and the part of the span within it.

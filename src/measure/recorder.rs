@@ -69,8 +69,6 @@ pub struct End {
     pub snapshot: Snapshot,
     /// All statistics, as if no peak had been reset.
     pub stats: Stats,
-    /// What was held, by address.
-    pub held: Vec<Held>,
 }
 
 /// The writer.
@@ -98,7 +96,7 @@ impl Recorder {
 
     /// The run is at its end, its variables still alive. What follows is not written down.
     pub fn end(&mut self, memory: &Memory) {
-        self.end = Some(End { snapshot: memory.allocator().snapshot(), stats: memory.stats(), held: self.held() });
+        self.end = Some(End { snapshot: memory.allocator().snapshot(), stats: memory.stats() });
     }
 
     /// Everything that happened up to the end, or to the failure.

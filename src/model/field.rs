@@ -199,7 +199,6 @@ pub enum Value {
     Table(Values),
     Tagged(&'static str, Box<Value>),
     Layers(Sequence),
-    Blocks(BTreeMap<String, Sequence>),
 }
 
 impl Value {
@@ -300,18 +299,6 @@ impl Values {
             Some(Value::Integer(n)) => [*n, *n],
             _ => self.integers(name).try_into().unwrap_or_else(|_| panic!("field `{name}` is not in its table as a pair")),
         }
-    }
-
-    /// A table.
-    #[must_use]
-    pub fn table(&self, name: &str) -> &Values {
-        self.expect(name, |v| if let Value::Table(t) = v { Some(t) } else { None })
-    }
-
-    /// A tagged value: its tag and its body.
-    #[must_use]
-    pub fn tagged(&self, name: &str) -> (&'static str, &Value) {
-        self.expect(name, |v| if let Value::Tagged(tag, body) = v { Some((*tag, &**body)) } else { None })
     }
 
     /// A list of layers (or a block's).

@@ -26,12 +26,6 @@ impl Storage {
         self.block.address()
     }
 
-    /// Its role.
-    #[must_use]
-    pub fn category(&self) -> Category {
-        self.category.get()
-    }
-
     /// Gives it another role.
     pub fn set_category(&self, category: Category) {
         self.memory.recount(self.block.address(), self.block.bytes(), self.category.replace(category), category);
