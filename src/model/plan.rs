@@ -229,6 +229,13 @@ impl Plan {
         &self.programs[self.program_index(step)]
     }
 
+    /// The index of that program.
+    #[must_use]
+    pub fn program_index(&self, step: u64) -> usize {
+        let index = usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.schedule.len() - 1);
+        self.schedule[index]
+    }
+
     /// The state whose buffer is complete once tensor number `last` has been moved: those up to it that share one with it.
     #[must_use]
     pub fn flat_until(&self, last: usize) -> std::ops::Range<usize> {
@@ -237,13 +244,6 @@ impl Plan {
         }
         let first = (0..last).rev().take_while(|&i| self.state[i].flat.is_some_and(|f| !f.last)).last().unwrap_or(last);
         first..last + 1
-    }
-
-    /// Its index.
-    #[must_use]
-    pub fn program_index(&self, step: u64) -> usize {
-        let index = usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.schedule.len() - 1);
-        self.schedule[index]
     }
 }
 

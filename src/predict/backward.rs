@@ -5,8 +5,9 @@
 
 use super::graph::{Edge, Gradient, Kept, Kind, NO_NODE, NodeId};
 use super::listener::Pass;
-use super::machine::{Machine, Thread, Variable};
+use super::machine::{Machine, Thread};
 use super::program::{Compiled, Layout, Outgoing};
+use super::scope::Variable;
 use super::storage::{Attempt, Id, NONE};
 use crate::meta::TensorMeta;
 use crate::ops::Effect;

@@ -8,6 +8,7 @@
 //! Invariant: a frame dies with its last placeholder, and its argument with it. A recomputed tensor is held for a living placeholder only.
 
 use super::history::{HistoryId, NO_HISTORY};
+use super::slab::Slab;
 use super::storage::{Id, NONE, Storages};
 
 /// A frame, by number.
@@ -38,24 +39,18 @@ pub(super) struct Frame {
 /// All frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    frames: Vec<Frame>,
-    vacant: Vec<FrameId>,
+    frames: Slab<Frame>,
 }
 
 impl Frames {
     /// A frame that the running region holds.
     pub(super) fn add(&mut self, region: u32, argument: Argument) -> FrameId {
         let frame = Frame { region, argument, placeholders: Vec::new(), is_recomputed: false, recomputed: Vec::new(), holders: 1 };
-        if let Some(id) = self.vacant.pop() {
-            self.frames[id as usize] = frame;
-            return id;
-        }
-        self.frames.push(frame);
-        FrameId::try_from(self.frames.len() - 1).expect("fewer frames than 2^32 are alive at once")
+        self.frames.insert(frame)
     }
 
     pub(super) fn get(&mut self, id: FrameId) -> &mut Frame {
-        &mut self.frames[id as usize]
+        &mut self.frames[id]
     }
 
     /// The region packs another tensor, whose placeholder holds the frame. Returns its number.
@@ -80,7 +75,7 @@ impl Frames {
     /// A placeholder is gone, or the region has ended. Whoever calls releases the history that comes back.
     pub(super) fn release(&mut self, mut id: FrameId, storages: &mut Storages<'_>) -> Option<HistoryId> {
         loop {
-            let frame = &mut self.frames[id as usize];
+            let frame = &mut self.frames[id];
             frame.holders -= 1;
             if frame.holders > 0 {
                 return None;
@@ -88,8 +83,8 @@ impl Frames {
             for storage in frame.recomputed.drain(..).filter(|&s| s != NONE) {
                 storages.release(storage);
             }
-            self.vacant.push(id);
-            match self.frames[id as usize].argument {
+            self.frames.vacate(id);
+            match self.frames[id].argument {
                 Argument::Storage(storage, history) => {
                     storages.release(storage);
                     return (history != NO_HISTORY).then_some(history);

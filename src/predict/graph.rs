@@ -5,8 +5,9 @@
 
 use super::checkpoint::{FrameId, Frames};
 use super::history::{Histories, HistoryId};
-use super::machine::Variable;
+use super::scope::Variable;
 use super::program::{Layout, OpId};
+use super::slab::Slab;
 use super::storage::{Id, Storages};
 
 /// A node, by number.
@@ -91,8 +92,7 @@ pub(super) struct Node {
 /// All nodes.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    nodes: Vec<Node>,
-    vacant: Vec<NodeId>,
+    nodes: Slab<Node>,
     sequence: u64,
     pub(super) histories: Histories,
     /// The nodes of the micro-step under way, in order.
@@ -105,21 +105,17 @@ impl Graph {
     /// A node that nobody holds yet, for an operator with that many outputs. Edges and kept tensors are the caller's to add.
     pub(super) fn add(&mut self, op: OpId, kind: Kind, outputs: usize) -> NodeId {
         self.sequence += 1;
-        let id = if let Some(id) = self.vacant.pop() {
-            id
-        } else {
-            self.nodes.push(Node {
-                op,
-                kind: Kind::Operator,
-                sequence: 0,
-                holders: 0,
-                edges: Vec::new(),
-                kept: Vec::new(),
-                incoming: Vec::new(),
-            });
-            NodeId::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32 are alive at once")
-        };
-        let node = &mut self.nodes[id as usize];
+        // A node that died leaves empty lists, which have room already.
+        let id = self.nodes.reuse_or(|| Node {
+            op,
+            kind: Kind::Operator,
+            sequence: 0,
+            holders: 0,
+            edges: Vec::new(),
+            kept: Vec::new(),
+            incoming: Vec::new(),
+        });
+        let node = &mut self.nodes[id];
         node.op = op;
         node.kind = kind;
         node.sequence = self.sequence;
@@ -138,7 +134,7 @@ impl Graph {
     }
 
     pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id as usize]
+        &mut self.nodes[id]
     }
 
     /// Takes away all gradients that have come in anywhere.
@@ -149,7 +145,7 @@ impl Graph {
     /// One more holder, if there is a node.
     pub(super) fn hold(&mut self, id: NodeId) -> NodeId {
         if id != NO_NODE {
-            self.nodes[id as usize].holders += 1;
+            self.nodes[id].holders += 1;
         }
         id
     }
@@ -159,13 +155,13 @@ impl Graph {
         if let Edge::Node(to, _) = edge {
             self.hold(to);
         }
-        self.nodes[from as usize].edges.push(edge);
+        self.nodes[from].edges.push(edge);
     }
 
     /// Where the gradient of a view's base goes: behind the nodes that only made views of it.
     pub(super) fn base_of(&self, mut edge: Edge) -> Edge {
         while let Edge::Node(id, _) = edge
-            && let Node { kind: Kind::View | Kind::Made(_) | Kind::Strided(_), edges, .. } = &self.nodes[id as usize]
+            && let Node { kind: Kind::View | Kind::Made(_) | Kind::Strided(_), edges, .. } = &self.nodes[id]
         {
             edge = edges[0];
         }
@@ -200,7 +196,7 @@ impl Graph {
     fn bury(&mut self, storages: &mut Storages<'_>, frames: &mut Frames) {
         while let Some(id) = self.dying.pop() {
             self.let_go(id, storages, frames);
-            let mut edges = std::mem::take(&mut self.nodes[id as usize].edges);
+            let mut edges = std::mem::take(&mut self.nodes[id].edges);
             for edge in edges.drain(..) {
                 if let Edge::Node(to, _) = edge
                     && self.loses_last_holder(to)
@@ -208,14 +204,14 @@ impl Graph {
                     self.dying.push(to);
                 }
             }
-            self.nodes[id as usize].edges = edges;
-            self.nodes[id as usize].incoming.clear();
-            self.vacant.push(id);
+            self.nodes[id].edges = edges;
+            self.nodes[id].incoming.clear();
+            self.nodes.vacate(id);
         }
     }
 
     fn loses_last_holder(&mut self, id: NodeId) -> bool {
-        let node = &mut self.nodes[id as usize];
+        let node = &mut self.nodes[id];
         node.holders -= 1;
         node.holders == 0
     }
@@ -227,7 +223,7 @@ impl Graph {
     }
 
     fn let_go(&mut self, id: NodeId, storages: &mut Storages<'_>, frames: &mut Frames) {
-        let mut kept = std::mem::take(&mut self.nodes[id as usize].kept);
+        let mut kept = std::mem::take(&mut self.nodes[id].kept);
         for k in kept.drain(..) {
             match k {
                 Kept::Storage(storage) => storages.release(storage),
@@ -242,6 +238,6 @@ impl Graph {
                 }
             }
         }
-        self.nodes[id as usize].kept = kept;
+        self.nodes[id].kept = kept;
     }
 }

@@ -3,9 +3,9 @@
 //! and scratched, in which order, it accounts for on its own, so that prediction and measurement can disagree.
 //!
 //! Reading order: [`listener`] (what it tells while it runs), `storage` (who holds what), `program` (a plan made ready to run),
-//! `graph` and `checkpoint` (what autograd holds), `machine` (forward), `backward`, `scaler`, `training` (the reference loop),
-//! `script` (`[allocations]` files). Beside it stand the questions people ask: `room` (does it fit), `search` (what is the most that does),
-//! `recompute`, and `explain`, where it goes.
+//! `graph`, `history` and `checkpoint` (what autograd holds), `scope` and `machine` (what a script holds, and what a recipe does to it),
+//! `forward` with `nodes`, `backward`, `scaler`, `training` (the reference loop), `script` (`[allocations]` files). Beside it stand the
+//! questions people ask: [`room`] (does it fit), [`search`] (what is the most that does), [`recompute`], and [`explain`], where it goes.
 
 pub mod explain;
 pub mod listener;
@@ -15,12 +15,16 @@ pub mod search;
 
 mod backward;
 mod checkpoint;
+mod forward;
 mod graph;
 mod history;
 mod machine;
+mod nodes;
 mod program;
 mod scaler;
+mod scope;
 mod script;
+mod slab;
 mod storage;
 mod training;
 

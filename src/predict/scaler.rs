@@ -3,8 +3,9 @@
 
 use super::graph::Gradient;
 use super::listener::Pass;
-use super::machine::{Machine, Thread, Variable};
+use super::machine::{Machine, Thread};
 use super::program::{Compiled, Layout};
+use super::scope::Variable;
 use super::storage::{Attempt, Id, NONE};
 use crate::meta::{DType, TensorMeta};
 use crate::ops::mul::rule::Mul;

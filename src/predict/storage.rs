@@ -3,6 +3,7 @@
 //! Invariant: a storage is freed when its last holder lets go, at that moment and not later.
 
 use super::listener::{Happening, Listener, Origin, Pass};
+use super::slab::Slab;
 use crate::alloc::{Allocator, AllocatorConfig, Block, Placement};
 use crate::gpu::Gpu;
 use crate::model::LayerId;
@@ -30,8 +31,7 @@ struct Entry {
 /// All storages, and the allocator below them.
 pub(super) struct Storages<'l> {
     allocator: Allocator,
-    entries: Vec<Entry>,
-    vacant: Vec<Id>,
+    entries: Slab<Entry>,
     listener: Option<&'l mut dyn Listener>,
     /// What is running, for the listener.
     origin: Origin,
@@ -45,8 +45,7 @@ impl<'l> Storages<'l> {
         let origin = Origin { pass: Pass::Copy, layer: None, operator: "", slot: None, library: None, category: Category::Other };
         Self {
             allocator: Allocator::new(config, Box::new(Placement::new(total))),
-            entries: Vec::new(),
-            vacant: Vec::new(),
+            entries: Slab::default(),
             listener,
             origin,
             rows: Vec::new(),
@@ -91,13 +90,7 @@ impl<'l> Storages<'l> {
         })?;
         let counted = block.bytes();
         let entry = Entry { block, holders: 1 };
-        let id = if let Some(id) = self.vacant.pop() {
-            self.entries[id as usize] = entry;
-            id
-        } else {
-            self.entries.push(entry);
-            Id::try_from(self.entries.len() - 1).expect("fewer storages than 2^32 are alive at once")
-        };
+        let id = self.entries.insert(entry);
         if let Some(listener) = &mut self.listener {
             let mut origin = self.origin;
             note(&mut origin);
@@ -109,21 +102,21 @@ impl<'l> Storages<'l> {
     /// One more holder.
     #[inline]
     pub(super) fn hold(&mut self, id: Id) -> Id {
-        self.entries[id as usize].holders += 1;
+        self.entries[id].holders += 1;
         id
     }
 
     /// One holder fewer; the last one frees it.
     #[inline]
     pub(super) fn release(&mut self, id: Id) {
-        let entry = &mut self.entries[id as usize];
+        let entry = &mut self.entries[id];
         entry.holders -= 1;
         if entry.holders > 0 {
             return;
         }
         let block = std::mem::replace(&mut entry.block, Block::NULL);
         self.allocator.free(block);
-        self.vacant.push(id);
+        self.entries.vacate(id);
         if let Some(listener) = &mut self.listener {
             listener.hear(&Happening::Freed { storage: id });
         }
@@ -140,7 +133,7 @@ impl<'l> Storages<'l> {
     /// Whether there is no second holder.
     #[inline]
     pub(super) fn is_unique(&self, id: Id) -> bool {
-        self.entries[id as usize].holders == 1
+        self.entries[id].holders == 1
     }
 
     /// A storage plays another role from now on.

@@ -4,8 +4,9 @@
 use std::ops::Range;
 
 use super::listener::Pass;
-use super::machine::{Machine, Scope, Thread, Variable};
+use super::machine::{Machine, Thread};
 use super::program::{Compiled, Layout, Span};
+use super::scope::{Scope, Variable};
 use super::scaler::Scaler;
 use super::storage::{Attempt, Id, NONE, Storages};
 use crate::meta::{DType, TensorMeta};
@@ -59,13 +60,13 @@ impl<'p> Training<'p, '_, '_> {
         let settings = &self.plan.settings;
         self.move_model()?;
         self.at = At { step: settings.done + 1, micro_step: 1, phase: Phase::Input };
-        if let Some(optimizer) = settings.optimizer.filter(|_| settings.trains()) {
+        if let Some(optimizer) = settings.optimizer {
             let recipe = optimizer.rule().construct(&self.parameters);
             self.optimize(&optimizer, &recipe)?;
         }
         let mut current: Option<(usize, Compiled<'p>)> = None;
         for step in settings.done + 1..=settings.steps {
-            let index = self.plan.schedule[usize::try_from(step - 1).unwrap_or(usize::MAX).min(self.plan.schedule.len() - 1)];
+            let index = self.plan.program_index(step);
             if current.as_ref().is_none_or(|(i, _)| *i != index) {
                 let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.cx, !settings.no_grad);
                 current = Some((index, program));
@@ -120,12 +121,47 @@ impl<'p> Training<'p, '_, '_> {
 
     fn micro_step(&mut self, program: &Compiled<'p>) -> Attempt {
         let settings = &self.plan.settings;
-        let values = &program.program.values;
         self.machine.graph.tape.clear();
-        let mut scope = Scope::new(self.machine.state.len()..values.len(), None);
-        self.machine.storages.begin_as(Pass::Copy, None, "to", Category::Inputs);
+        let mut scope = Scope::new(self.machine.state.len()..program.program.values.len(), None);
+        self.take_batch(program, &mut scope)?;
+        self.copy_ahead()?;
+        self.row();
+
+        self.begin(Phase::Forward);
+        self.ask_for_bfloat16()?;
+        self.machine.forward(program, program.forward.instructions.clone(), &mut scope)?;
+        self.output = self.bind_result(self.output, &program.forward, &scope);
+        self.row();
+
+        self.begin(Phase::Loss);
+        let loss = self.compute_loss(program, &mut scope)?;
+        self.machine.close(&mut scope);
+        if settings.no_grad {
+            return Ok(());
+        }
+        self.row();
+
+        let loss = loss.expect("there is a loss outside inference");
+        let layout = Layout::new(program.program.values[loss.0 as usize].clone());
+        if !settings.trains() {
+            return self.keep_loss(&layout);
+        }
+        self.begin(Phase::Backward);
+        self.keep_loss(&layout)?;
+        if settings.has_scaler() {
+            self.scaler.backward(&mut self.machine, program, self.loss, &layout)?;
+        } else {
+            self.machine.backward(program, self.loss, &layout)?;
+        }
+        self.row();
+        Ok(())
+    }
+
+    /// `input, target = …`: what was copied ahead, or new tensors.
+    fn take_batch(&mut self, program: &Compiled<'p>, scope: &mut Scope) -> Attempt {
         let (input, target) = (program.program.input, program.program.target);
-        let bytes = |id: ValueId| values[id.0 as usize].bytes();
+        let bytes = |id: ValueId| program.program.values[id.0 as usize].bytes();
+        self.machine.storages.begin_as(Pass::Copy, None, "to", Category::Inputs);
         match self.ahead.take() {
             Some((next_input, next_target)) => {
                 self.machine.storages.clear(&mut self.input);
@@ -146,25 +182,26 @@ impl<'p> Training<'p, '_, '_> {
         if let Some(target) = target {
             scope.bind(target, Variable { storage: self.machine.storages.hold(self.target), ..Variable::UNBOUND });
         }
-        self.copy_ahead()?;
-        self.row();
+        Ok(())
+    }
 
-        self.begin(Phase::Forward);
+    /// Autocast asks once whether the GPU takes bfloat16; of those before Ampere it asks by making a tensor.
+    fn ask_for_bfloat16(&mut self) -> Attempt {
+        let settings = &self.plan.settings;
         let first = (self.at.step, self.at.micro_step) == (settings.done + 1, 1);
         if first && settings.amp == Some(DType::BF16) && self.machine.cx.gpu.capability < (8, 0) {
-            // Autocast asks once whether the GPU takes bfloat16; of those before Ampere it asks by making a tensor.
             let asked = self.machine.storages.alloc(TensorMeta::scalar(DType::BF16).bytes())?;
             self.machine.storages.release(asked);
         }
-        self.machine.forward(program, program.forward.instructions.clone(), &mut scope)?;
-        self.output = self.bind_result(self.output, &program.forward, &scope);
-        self.row();
+        Ok(())
+    }
 
-        self.begin(Phase::Loss);
+    /// `loss = criterion(output, target)`, where autocast ends, and `loss = loss / accumulation_steps`. Gives the loss's value.
+    fn compute_loss(&mut self, program: &Compiled<'p>, scope: &mut Scope) -> Attempt<Option<ValueId>> {
         let mut result = None;
         if let Some(criterion) = &program.criterion {
-            self.machine.forward(program, criterion.instructions.clone(), &mut scope)?;
-            self.loss = self.bind_result(self.loss, criterion, &scope);
+            self.machine.forward(program, criterion.instructions.clone(), scope)?;
+            self.loss = self.bind_result(self.loss, criterion, scope);
             result = Some(criterion.result);
         }
         for &value in &program.program.autocast_cache {
@@ -172,33 +209,14 @@ impl<'p> Training<'p, '_, '_> {
             self.machine.release(cast);
         }
         if let Some(divide) = &program.divide {
-            self.machine.forward(program, divide.instructions.clone(), &mut scope)?;
-            self.loss = self.bind_result(self.loss, divide, &scope);
+            self.machine.forward(program, divide.instructions.clone(), scope)?;
+            self.loss = self.bind_result(self.loss, divide, scope);
             if let Some(undivided) = result.replace(divide.result) {
                 let undivided = scope.take(undivided);
                 self.machine.release(undivided);
             }
         }
-        self.machine.close(&mut scope);
-        if settings.no_grad {
-            return Ok(());
-        }
-        self.row();
-
-        let layout = Layout::new(values[result.expect("there is a loss outside inference").0 as usize].clone());
-        if settings.trains() {
-            self.begin(Phase::Backward);
-        }
-        self.keep_loss(&layout)?;
-        if settings.trains() {
-            if settings.has_scaler() {
-                self.scaler.backward(&mut self.machine, program, self.loss, &layout)?;
-            } else {
-                self.machine.backward(program, self.loss, &layout)?;
-            }
-            self.row();
-        }
-        Ok(())
+        Ok(result)
     }
 
     /// The next batch is copied while this step runs: room for it is taken now. After the last there is none.
@@ -249,7 +267,7 @@ impl<'p> Training<'p, '_, '_> {
 
     fn end_step(&mut self, step: u64) -> Attempt {
         let settings = &self.plan.settings;
-        if let Some(optimizer) = settings.optimizer.filter(|_| settings.trains()) {
+        if let Some(optimizer) = settings.optimizer {
             self.begin(Phase::Optimizer);
             let scaled = settings.has_scaler();
             if scaled {

@@ -28,7 +28,7 @@ pub fn misfits(plan: &Plan, snapshot: &Snapshot) -> Vec<String> {
             Some(_) => {}
         }
     }
-    let optimizer = plan.settings.optimizer.filter(|_| plan.settings.trains()).map(|o| o.name().to_owned());
+    let optimizer = plan.settings.optimizer.map(|o| o.name().to_owned());
     if optimizer != snapshot.about.optimizer {
         let name = |o: &Option<String>| o.clone().unwrap_or_else(|| "no optimizer".to_owned());
         wrong.push(format!("it is of a run with {}, and the experiment has {}", name(&snapshot.about.optimizer), name(&optimizer)));
@@ -55,7 +55,7 @@ pub(super) fn take(exec: &Exec, model: &Model, step: u64, stepper: Option<&(dyn 
     let about = About {
         step,
         random: exec.generator().state().number,
-        optimizer: plan.settings.optimizer.filter(|_| plan.settings.trains()).map(|o| o.name().to_owned()),
+        optimizer: plan.settings.optimizer.map(|o| o.name().to_owned()),
         optimizer_steps: saved.steps,
         scaler: scaler.and_then(|s| s.save(exec)),
     };

@@ -55,7 +55,7 @@ pub(super) fn rules(plan: &Plan, peak: u64) -> Vec<RuleOfThumb> {
     let outputs: u64 = values.into_iter().map(bytes).fold(0, u64::saturating_add);
     let input = bytes(program.input);
     let trains = plan.settings.trains();
-    let optimizer = plan.settings.optimizer.filter(|_| trains);
+    let optimizer = plan.settings.optimizer;
     let kept = optimizer.as_ref().map_or(0, copies);
     let n = if trains { 2 + kept } else { 1 };
     let mut rules = Vec::new();
