@@ -99,9 +99,7 @@ impl Node {
         let running = Running { about, pass: Pass::Backward, ..Running::outside("accumulate_grad") };
         Self::new(u64::MAX, Function::Accumulate(leaf), running, Vec::new(), 1)
     }
-}
 
-impl Node {
     /// Takes out everything that may be the last to hold another node.
     fn dismantle(&mut self, pending: &mut Vec<Edge>) {
         pending.extend(self.edges.drain(..).flatten());

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use super::checkpoint::{Frame, Region};
 use super::node::{Edge, Function, Node, Part, Ran};
 use super::saved::SavedVariable;
-use super::variable::{History, Variable};
+use super::variable::{Base, History, Variable};
 use crate::alloc::OutOfMemory;
 use crate::exec::Exec;
 use crate::meta::TensorMeta;
@@ -126,29 +126,33 @@ impl Tape {
             }
         }
         let ran = Ran { op: op.clone(), saved: RefCell::new(saved), inputs: metas, needs, stream: forward.stream };
-        Ok(self.remember(exec, identity, ran, inputs[0], edges, forward.outputs))
+        let first = inputs[0];
+        if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
+            self.remember_writing_through(exec, ran, (first, base), edges);
+            return Ok(vec![first.clone()]);
+        }
+        Ok(self.remember(exec, ran, (identity, first), edges, forward.outputs))
     }
 
-    /// Leaves nodes behind for what ran.
+    /// Leaves nodes behind for what wrote into a view: it has changed the base, and the view is taken of that anew.
+    fn remember_writing_through(&self, exec: &Exec, ran: Ran, (view, base): (&Variable, &Base), mut edges: Vec<Option<Edge>>) {
+        edges[0] = base.history.borrow().clone();
+        let part = Part { base: Rc::clone(&base.meta), view: view.tensor.shared_meta(), offset: view.tensor.offset() - base.offset };
+        let written = self.node(exec, Function::CopySlices(ran, part.clone()), edges, 1);
+        let of_view = self.node(exec, Function::AsStrided(part), vec![Some(written.clone())], 1);
+        self.rewrite(&base.history, written);
+        self.rewrite(&view.history, of_view);
+    }
+
+    /// Leaves nodes behind for what ran, which the variables of its outputs hold.
     fn remember(
         &self,
         exec: &Exec,
-        identity: Identity,
         ran: Ran,
-        first: &Variable,
-        mut edges: Vec<Option<Edge>>,
+        (identity, first): (Identity, &Variable),
+        edges: Vec<Option<Edge>>,
         outputs: Vec<Tensor>,
     ) -> Vec<Variable> {
-        if let (Identity::InPlace, Some(base)) = (identity, &first.base) {
-            edges[0] = base.history.borrow().clone();
-            let offset = first.tensor.offset() - base.offset;
-            let part = Part { base: Rc::clone(&base.meta), view: first.tensor.shared_meta(), offset };
-            let written = self.node(exec, Function::CopySlices(ran, part.clone()), edges, 1);
-            let view = self.node(exec, Function::AsStrided(part), vec![Some(written.clone())], 1);
-            self.rewrite(&base.history, written);
-            self.rewrite(&first.history, view);
-            return vec![first.clone()];
-        }
         let made = outputs.first().and_then(|output| ran.op.kernel().made(output));
         let node = self.node(exec, Function::Operator(ran), edges, outputs.len());
         if identity == Identity::InPlace {
@@ -183,18 +187,12 @@ impl Tape {
     ///
     /// # Errors
     /// Those of `work`; a stop, within a recomputation.
-    pub fn checkpoint<T>(
-        &self,
-        exec: &Exec,
-        input: &Variable,
-        region: impl FnOnce() -> Rc<dyn Region>,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+    pub fn checkpoint<T>(&self, exec: &Exec, input: &Variable, region: Rc<dyn Region>, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.records {
             return work();
         }
         let packed = self.pack(SavedVariable::Input(input.clone()))?;
-        let frame = Rc::new(Frame::new(packed, input.edge(), region(), exec.generator().state()));
+        let frame = Rc::new(Frame::new(packed, input.edge(), region, exec.generator().state()));
         self.hooked(Hook::Hold(frame), work)
     }
 

@@ -86,13 +86,7 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn execute(
-        &mut self,
-        program: &Compiled<'_>,
-        instructions: Range<usize>,
-        scope: &mut Scope,
-        mut mode: Mode,
-    ) -> Attempt<Flow> {
+    fn execute(&mut self, program: &Compiled<'_>, instructions: Range<usize>, scope: &mut Scope, mut mode: Mode) -> Attempt<Flow> {
         let mut around = Vec::new();
         let rest = &program.instructions[instructions];
         for (at, &instruction) in rest.iter().enumerate() {
@@ -206,14 +200,7 @@ impl Machine<'_, '_> {
     }
 
     /// Autograd packs a tensor: its node keeps it, or a place for it, or a region that runs again takes it.
-    fn pack(
-        &mut self,
-        program: &Compiled<'_>,
-        op: &Op<'_>,
-        saved: Saved,
-        (node, mode): (NodeId, Mode),
-        scope: &mut Scope,
-    ) -> Flow {
+    fn pack(&mut self, program: &Compiled<'_>, op: &Op<'_>, saved: Saved, (node, mode): (NodeId, Mode), scope: &mut Scope) -> Flow {
         let input = |i: usize| self.variable(scope, op.inputs[i]).storage;
         let storage = match saved {
             Saved::Input(i) => input(i),

@@ -5,8 +5,8 @@
 
 use super::checkpoint::{FrameId, Frames};
 use super::history::{Histories, HistoryId};
-use super::scope::Variable;
 use super::program::{Layout, OpId};
+use super::scope::Variable;
 use super::slab::Slab;
 use super::storage::{Id, Storages};
 

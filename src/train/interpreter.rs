@@ -146,9 +146,8 @@ pub(super) fn run(
             Step::Checkpoint { input, body: inside } => {
                 place.steps.push(number);
                 let variable = variables.get(*input).clone();
-                let region = || -> Rc<dyn Region> { Rc::new(Again { model: Rc::clone(model), place: place.clone(), input: *input }) };
-                let region = region();
-                let done = tape.checkpoint(exec, &variable, || region, || run(model, exec, tape, place, inside, variables));
+                let region = Rc::new(Again { model: Rc::clone(model), place: place.clone(), input: *input });
+                let done = tape.checkpoint(exec, &variable, region, || run(model, exec, tape, place, inside, variables));
                 place.steps.pop();
                 done.inspect_err(|halt| {
                     if let Halt::Stop = halt {

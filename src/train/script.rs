@@ -1,6 +1,6 @@
 //! `[allocations]` scripts: names are Python variables over tensors.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::observer::Observer;
 use crate::exec::{Exec, Result};
@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 /// # Errors
 /// Out of memory; its row has been given.
 pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Result<()> {
-    let mut variables = HashMap::new();
+    let mut variables = BTreeMap::new();
     for (number, step) in (1..).zip(&script.steps) {
         let at = At { step: number, micro_step: 0, phase: step.phase() };
         exec.memory().begin(Running::outside(step.phase().name()));
@@ -30,7 +30,7 @@ pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Resu
     Ok(())
 }
 
-fn run<'a>(step: &'a ScriptStep, exec: &Exec, variables: &mut HashMap<&'a str, Tensor>) -> Result<()> {
+fn run<'a>(step: &'a ScriptStep, exec: &Exec, variables: &mut BTreeMap<&'a str, Tensor>) -> Result<()> {
     match step {
         ScriptStep::Alloc { name, meta } => {
             let new = exec.empty_as(meta.clone(), Category::Other)?;
