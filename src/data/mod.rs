@@ -23,5 +23,5 @@ pub use pack::pack;
 pub use pipeline::Pipeline;
 pub use prepare::Step;
 pub use sample::{Array, Layout, Part, Sample};
-pub use settings::{Feed, Files, Settings};
+pub use settings::{Cause, Feed, Files, Refusal, Settings};
 pub use source::{Glance, Source, inspect, open};

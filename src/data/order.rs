@@ -3,9 +3,7 @@
 //!
 //! Invariant: the order of an epoch follows from the seed and the epoch's number alone.
 
-use super::random::Random;
-
-const SHUFFLE: u64 = 1;
+use super::random::{Purpose, Random};
 
 /// The samples of a run, by number.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ impl Order {
     /// From position `from` on.
     pub(super) fn new(samples: u64, shuffle: Option<u64>, repeat: bool, seed: u64, from: u64) -> Self {
         let epoch = from.checked_div(samples).unwrap_or(0);
-        let random = Random::new(seed, SHUFFLE, epoch);
+        let random = Random::new(seed, Purpose::Order, epoch);
         let mut order = Self { samples, buffer_size: shuffle, repeat, seed, epoch, read: 0, buffer: Vec::new(), random };
         match shuffle {
             None => order.read = from - epoch * samples,
@@ -68,7 +66,7 @@ impl Iterator for Order {
         }
         self.epoch += 1;
         self.read = 0;
-        self.random = Random::new(self.seed, SHUFFLE, self.epoch);
+        self.random = Random::new(self.seed, Purpose::Order, self.epoch);
         self.draw()
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::error::{DataError, PackError};
-use super::random::Random;
+use super::random::{Purpose, Random};
 use super::sample::{Array, Sample};
 use super::settings::Feed;
 use super::source::{Feature, Source, Writer, open};
@@ -39,7 +39,7 @@ pub fn pack(feed: &Feed, to: &Path) -> Result<u64, PackError> {
 
 fn prepared(source: &dyn Source, feed: &Feed, number: u64) -> Result<Sample, DataError> {
     let mut sample = source.read(number)?;
-    let mut random = Random::new(0, 0, 0);
+    let mut random = Random::new(0, Purpose::Packing, 0);
     let refuse = |what: String| {
         let (file, place) = source.place(number);
         DataError::new(file, place, what)

@@ -1,8 +1,8 @@
 //! The threads. Workers take pieces of batches, read and prepare their samples, and write them into memory that they were given; whoever
 //! trains asks for one batch after the other, and asks ahead for as many as `prefetch` says. Nothing is ever held but those.
 //!
-//! Waking a sleeping thread takes whoever trains longer than all else that is done here. So it wakes workers only where it would have to wait
-//! otherwise, now or for the next batch; a worker that has nothing to do looks again by itself after a nap.
+//! Waking a sleeping thread takes whoever trains longer than all else that is done here. So it wakes workers only where it would have to
+//! wait otherwise, now or for the next batch; a worker that has nothing to do looks again by itself after a nap.
 //!
 //! Invariant: no stage waits for another that is gone. A worker that fails, or panics, hands that over in place of its piece; one that
 //! nobody asks any more ends; whoever trains finds the failure when it comes to that batch.
@@ -20,11 +20,9 @@ use std::time::{Duration, Instant};
 use super::batch::{Batch, Slot};
 use super::error::DataError;
 use super::order::Order;
-use super::random::Random;
+use super::random::{Purpose, Random};
 use super::settings::Feed;
 use super::source::Source;
-
-const PREPARE: u64 = 2;
 
 /// A worker's first nap; each that finds nothing to do is twice as long as the one before.
 const NAP: Duration = Duration::from_micros(50);
@@ -153,8 +151,8 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
         Self { workers: workers.collect(), sizes, next: first, ask: first, end, shared }
     }
 
-    /// The next batch, once it is ready. `memory` gives what another one is written into: for each part of a batch, the input first, memory of
-    /// these sizes in bytes.
+    /// The next batch, once it is ready. `memory` gives what another one is written into: for each part of a batch, the input first, memory
+    /// of these sizes in bytes.
     ///
     /// # Errors
     /// A sample of it cannot be read or prepared. The pipeline is then of no more use.
@@ -292,8 +290,8 @@ impl<M> Desk<M> {
         &mut self.asked[at]
     }
 
-    /// Takes the next piece, with its samples: pieces are taken in order, and samples drawn as they are. The piece stays until they are drawn, so
-    /// that it is not lost with whoever draws them.
+    /// Takes the next piece, with its samples: pieces are taken in order, and samples drawn as they are. The piece stays until they are
+    /// drawn, so that it is not lost with whoever draws them.
     fn take(&mut self, samples: &mut Vec<(u64, u64)>) -> Option<Job<M>> {
         let count = self.todo.front()?.samples;
         samples.clear();
@@ -358,7 +356,7 @@ fn prepare<M: AsMut<[u8]>>(shared: &Shared<M>, job: Job<M>, samples: &[(u64, u64
             let (file, place) = shared.source.place(number);
             DataError::new(file, place, what)
         };
-        let mut random = Random::new(feed.settings.seed, PREPARE, position);
+        let mut random = Random::new(feed.settings.seed, Purpose::Preparing, position);
         for step in &feed.settings.prepare {
             step.apply(&mut sample, &mut random).map_err(refuse)?;
         }

@@ -1,15 +1,26 @@
 //! Random numbers for the order and for random steps: SplitMix64, begun from what the numbers are for, so that nobody's numbers depend
 //! on who drew before.
 
+/// What random numbers are for: each has a sequence of its own. Its number is part of what seeds it, so that the numbers stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Nothing: no step that is packed draws any.
+    Packing = 0,
+    /// The order of an epoch.
+    Order = 1,
+    /// The random steps of a sample.
+    Preparing = 2,
+}
+
 /// A sequence of random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The sequence for `number` under a seed; `purpose` keeps uses apart.
-    pub(super) fn new(seed: u64, purpose: u64, number: u64) -> Self {
+    /// The sequence for `number` under a seed: of an epoch, or of a position in the run.
+    pub(super) fn new(seed: u64, purpose: Purpose, number: u64) -> Self {
         let mut state = 0;
-        for part in [seed, purpose, number] {
+        for part in [seed, purpose as u64, number] {
             state = mix(state ^ part);
         }
         Self(state)

@@ -117,10 +117,11 @@ impl Feed {
     pub fn check(&self, layout: &Layout) -> Result<(), Refusal> {
         let mut layout = layout.clone();
         for (number, step) in self.settings.prepare.iter().enumerate() {
-            step.layout(&mut layout).map_err(|what| Refusal { step: Some(number), what })?;
+            step.layout(&mut layout).map_err(|what| Refusal { cause: Cause::Step(number), what })?;
         }
-        let refuse = |what: String| Refusal { step: None, what };
-        self.input.takes(&layout.input).map_err(refuse)?;
+        let refuse = |what: String| Refusal { cause: Cause::Samples, what };
+        let cause = if layout.input.shape == self.input.shape { Cause::Samples } else { Cause::InputShape };
+        self.input.takes(&layout.input).map_err(|what| Refusal { cause, what })?;
         match (&self.target, &layout.target) {
             (Some(slot), Some(part)) => slot.takes(part).map_err(refuse),
             (Some(slot), None) => Err(refuse(format!("the loss needs targets of shape {}, and the data has none", slot.shape_text()))),
@@ -132,8 +133,19 @@ impl Feed {
 /// Why samples do not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The step of `prepare` that cannot take them; `None` where it is their shape in the end.
-    pub step: Option<usize>,
-    /// What is wrong.
+    /// What they do not fit.
+    pub cause: Cause,
+    /// What is wrong, as a sentence.
     pub what: String,
+}
+
+/// What samples do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A step of `prepare`, by its number.
+    Step(usize),
+    /// The shape of the model's input, in the end.
+    InputShape,
+    /// What the model and the loss take otherwise.
+    Samples,
 }

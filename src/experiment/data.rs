@@ -1,5 +1,5 @@
-//! `[data]`, `[log]` and `[save]`: where samples come from and what is done to them. Files are opened as far as their headers, so that shapes that do not fit
-//! the model are mistakes of the experiment, found before anything runs.
+//! `[data]`, `[log]` and `[save]`: where samples come from and what is done to them. Files are opened as far as their headers, so that
+//! shapes that do not fit the model are mistakes of the experiment, found before anything runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::document::{Entry, Node};
 use super::read::Reader;
 use super::resolve::place;
 use super::tables::DATA;
-use crate::data::{Feed, Files, Settings, Slot, Step, inspect};
+use crate::data::{Cause, Feed, Files, Glance, Refusal, Settings, Slot, Step, inspect};
 use crate::meta::DType;
 use crate::model::field::{Field, Value, Values};
-use crate::model::{Plan, Work};
+use crate::model::{Plan, ValueId, Work};
 
 /// Reads `[data]` and holds it against the plan, whose settings take what is the loop's business. `None` where batches are synthetic,
 /// or where there are mistakes. Paths are relative to `folder`.
@@ -29,31 +29,36 @@ pub(super) fn resolve(root: &Node, folder: &Path, work: Option<&mut Work>, reade
     plan.settings.device_prefetch = values.bool("device_prefetch");
     let feed = feed(&values, steps, folder, plan, entry, reader)?;
     match inspect(&feed.settings.files) {
-        Ok(glance) => {
-            let batches = plan.settings.steps.saturating_mul(plan.settings.accumulation_steps);
-            if let Some((what, hint)) = glance.samples.and_then(|samples| feed.lack(samples, batches)) {
-                let message = format!("{}: {what}", feed.settings.files.first().display());
-                reader.mistake(Diagnostic::new(source_span(entry), message).maybe_hint(hint.map(str::to_owned)));
-                return None;
-            }
-            let Err(refusal) = feed.check(&glance.layout) else { return Some(feed) };
-            let steps = entry.value.get("prepare").and_then(Node::array).unwrap_or_default();
-            let step = refusal.step.and_then(|i| steps.get(i));
-            let message = step.zip(refusal.step).map_or_else(
-                || refusal.what.clone(),
-                |(_, i)| format!("`{}` cannot be done: {}", feed.settings.prepare[i].name(), refusal.what),
-            );
-            let hint = (refusal.step.is_none() && refusal.what.contains("the model's input takes")).then(|| {
-                format!("`{{ reshape = {:?} }}` as the last of `prepare` gives samples with as many numbers that shape", feed.input.shape)
-            });
-            reader.mistake(Diagnostic::new(step.map_or_else(|| source_span(entry), |n| n.span), message).maybe_hint(hint));
-            None
-        }
+        Ok(glance) => suits(&feed, &glance, plan, entry, reader).then_some(feed),
         Err(error) => {
             reader.mistake(Diagnostic::new(source_span(entry), error.to_string()));
             None
         }
     }
+}
+
+/// Whether the files have the samples that the run takes: enough of them, and such as the model and the loss take.
+fn suits(feed: &Feed, glance: &Glance, plan: &Plan, entry: &Entry, reader: &mut Reader) -> bool {
+    let batches = plan.settings.steps.saturating_mul(plan.settings.accumulation_steps);
+    if let Some((what, hint)) = glance.samples.and_then(|samples| feed.lack(samples, batches)) {
+        let message = format!("{}: {what}", feed.settings.files.first().display());
+        reader.mistake(Diagnostic::new(source_span(entry), message).maybe_hint(hint.map(str::to_owned)));
+        return false;
+    }
+    let Err(Refusal { cause, what }) = feed.check(&glance.layout) else { return true };
+    reader.mistake(match cause {
+        Cause::Step(number) => {
+            let written = entry.value.get("prepare").and_then(Node::array).and_then(|steps| steps.get(number));
+            let message = format!("`{}` cannot be done: {what}", feed.settings.prepare[number].name());
+            Diagnostic::new(written.map_or_else(|| source_span(entry), |step| step.span), message)
+        }
+        Cause::InputShape => Diagnostic::new(source_span(entry), what).hint(format!(
+            "`{{ reshape = {:?} }}` as the last of `prepare` gives samples with as many numbers that shape",
+            feed.input.shape
+        )),
+        Cause::Samples => Diagnostic::new(source_span(entry), what),
+    });
+    false
 }
 
 /// `[log]` and `[save]`: every how many steps.
@@ -71,16 +76,41 @@ fn source_span(entry: &Entry) -> Span {
     place(entry, "source")
 }
 
+/// The pipeline that the table describes, and what it is to deliver; `None` where batches are synthetic.
 fn feed(values: &Values, prepare: Vec<Step>, folder: &Path, plan: &Plan, entry: &Entry, reader: &mut Reader) -> Option<Feed> {
     let Some(Value::Tagged(format, body)) = values.get("source") else { return None };
-    let fields = body.as_table()?;
+    if *format == "synthetic" {
+        return None;
+    }
     if plan.programs.len() > 1 {
         let message = "`lengths` vary from step to step, and samples of files have one shape";
         reader.mistake(Diagnostic::new(source_span(entry), message).hint("leave `lengths` out, or let batches be synthetic"));
         return None;
     }
+    if *format == "text" && plan.vocabulary.is_none() {
+        let message = "a text gives tokens, but the model's input is `features`";
+        reader.mistake(Diagnostic::new(source_span(entry), message).hint("`input = { tokens = { length = …, vocabulary = 256 } }`"));
+        return None;
+    }
+    let (input, target) = slots(plan);
+    let size = |field: &str| usize::try_from(values.integer(field)).unwrap_or(usize::MAX);
+    let settings = Settings {
+        files: files(format, body.as_table()?, folder, &input),
+        prepare,
+        shuffle: values.optional_integer("shuffle"),
+        repeat: values.bool("repeat"),
+        workers: size("workers"),
+        prefetch: size("prefetch"),
+        pinned: values.bool("pinned"),
+        seed: plan.settings.seed,
+    };
+    Some(Feed { settings, batch: plan.settings.batch_size, input, target })
+}
+
+/// What the model takes as its input, and the loss as its target.
+fn slots(plan: &Plan) -> (Slot, Option<Slot>) {
     let program = &plan.programs[0];
-    let meta = |id: crate::model::ValueId| &program.values[id.0 as usize];
+    let meta = |id: ValueId| &program.values[id.0 as usize];
     let sample = |id| meta(id).shape.dims()[1..].to_vec();
     let input = Slot {
         name: "the model's input",
@@ -95,13 +125,17 @@ fn feed(values: &Values, prepare: Vec<Step>, folder: &Path, plan: &Plan, entry: 
         dtype: meta(id).dtype,
         below: (meta(id).dtype == DType::I64).then_some(("label", classes)),
     });
+    (input, target)
+}
+
+/// The files of that format. A text is cut to the length of the input.
+fn files(format: &str, fields: &Values, folder: &Path, input: &Slot) -> Files {
     let path = |field: &str| folder.join(fields.text(field));
-    let files = match *format {
-        "synthetic" => return None,
+    match format {
         "npy" | "idx" => {
             let target = fields.optional_text("target").map(|t| folder.join(t));
             let input = path("input");
-            if *format == "npy" { Files::Npy { input, target } } else { Files::Idx { input, target } }
+            if format == "npy" { Files::Npy { input, target } } else { Files::Idx { input, target } }
         }
         "csv" => {
             let (target, scalar) = match fields.get("target") {
@@ -113,29 +147,9 @@ fn feed(values: &Values, prepare: Vec<Step>, folder: &Path, plan: &Plan, entry: 
             };
             Files::Csv { file: path("file"), target, scalar }
         }
-        "text" => {
-            if plan.vocabulary.is_none() {
-                let message = "a text gives tokens, but the model's input is `features`";
-                reader
-                    .mistake(Diagnostic::new(source_span(entry), message).hint("`input = { tokens = { length = …, vocabulary = 256 } }`"));
-                return None;
-            }
-            Files::Text { file: path("file"), length: input.shape[0] }
-        }
+        "text" => Files::Text { file: path("file"), length: input.shape[0] },
         _ => Files::TfRecord { file: path("file"), input: fields.text("input").to_owned(), target: fields.text("target").to_owned() },
-    };
-    let size = |field: &str| usize::try_from(values.integer(field)).unwrap_or(usize::MAX);
-    let settings = Settings {
-        files,
-        prepare,
-        shuffle: values.optional_integer("shuffle"),
-        repeat: values.bool("repeat"),
-        workers: size("workers"),
-        prefetch: size("prefetch"),
-        pinned: values.bool("pinned"),
-        seed: plan.settings.seed,
-    };
-    Some(Feed { settings, batch: plan.settings.batch_size, input, target })
+    }
 }
 
 /// `prepare`; `None` where a step is wrong.

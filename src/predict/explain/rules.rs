@@ -45,9 +45,10 @@ impl RuleOfThumb {
 /// The rules that are said of such a plan.
 pub(super) fn rules(plan: &Plan, peak: u64) -> Vec<RuleOfThumb> {
     let state = |kind| plan.state.iter().filter(move |s| s.kind == kind);
-    let parameters: u64 = state(StateKind::Parameter).map(|s| s.meta.bytes()).sum();
-    let count: u64 = state(StateKind::Parameter).map(|s| s.meta.numel()).sum();
-    let buffers: u64 = state(StateKind::Buffer).map(|s| s.meta.bytes()).sum();
+    // Each tensor's size fits in 63 bits; that of all of them need not.
+    let parameters = state(StateKind::Parameter).map(|s| s.meta.bytes()).fold(0, u64::saturating_add);
+    let count = state(StateKind::Parameter).map(|s| s.meta.numel()).fold(0, u64::saturating_add);
+    let buffers = state(StateKind::Buffer).map(|s| s.meta.bytes()).fold(0, u64::saturating_add);
     let program = &plan.programs[plan.schedule[0]];
     let bytes = |value: ValueId| program.values[value.0 as usize].bytes();
     let mut values = BTreeSet::new();

@@ -18,6 +18,28 @@ fn shapes_that_do_not_fit_are_named_on_every_device() {
 }
 
 #[test]
+fn lengths_go_with_synthetic_batches_only() {
+    let s = Sandbox::new();
+    let tokens = r#"
+[model]
+input = { tokens = { length = 4, vocabulary = 8 } }
+layers = [{ embedding = { num_embeddings = 8, embedding_dim = 2 } }]
+
+[train]
+batch_size = 2
+lengths = [2, 4]
+optimizer = "sgd"
+
+[data]
+source = "synthetic"
+"#;
+    s.write("text.txt", "some text").write("a.toml", tokens);
+    s.run(&["a.toml", "--device", "host"]).exits(0);
+    let of_a_file = "data.source={text={file=\"text.txt\"}}";
+    s.run(&["a.toml", "--device", "host", "--set", of_a_file]).exits(2).complains(&["`lengths`", "one shape"]);
+}
+
+#[test]
 fn a_run_sweeps_over_data_too() {
     let s = Sandbox::new();
     write_samples(&s);
