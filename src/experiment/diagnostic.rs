@@ -79,7 +79,8 @@ impl Diagnostics {
         Self { sources, lines, list }
     }
 
-    /// The same mistakes, made by the `number`th argument of the command line, from 1, which is shown by the name of its flag, each with a hint.
+    /// The same mistakes, made by the `number`th argument of the command line, from 1, which is shown by the name of its flag, each with a
+    /// hint.
     #[must_use]
     pub fn of_argument(mut self, number: usize, flag: &str, hint: &str) -> Self {
         if let Some(source) = self.sources.get_mut(number) {

@@ -1,8 +1,8 @@
 //! The experiment language: a TOML file, read with the place of every value, checked for all mistakes at once, and resolved to
 //! cases that are ready to run.
 //!
-//! Reading order: `case` (what comes out), `tables` (what may be written), `document`, `syntax`, `read`, `resolve`, `data`, `refuse`, `sweep`, `set`,
-//! `load`, then `diagnostic` and `schema`.
+//! Reading order: `case` (what comes out), `tables` (what may be written), `document`, `syntax`, `read`, `resolve`, `data`, `refuse`,
+//! `sweep`, `set`, `load`, then `diagnostic` and `schema`.
 
 pub mod case;
 mod data;
