@@ -7,12 +7,6 @@ use std::collections::BTreeMap;
 use crate::meta::DType;
 use crate::record::{At, Measured, Memory, Predicted, Status};
 
-/// A figure of a row, by name: what it is on either side.
-pub(super) type Figure = (&'static str, fn(&Memory) -> u64);
-
-/// The figures that a row gives measured and predicted, in the order of the CSV's columns.
-pub(super) const FIGURES: [Figure; 3] = [("allocated", |m| m.allocated), ("peak", |m| m.peak), ("reserved", |m| m.reserved)];
-
 /// The first columns of a case's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Labels {

@@ -27,6 +27,12 @@ impl Figure {
         }
     }
 
+    /// The column of that side, `predicted`, `measured` or `error`.
+    #[must_use]
+    pub fn column(self, side: &str) -> String {
+        format!("{side}_{}", self.name())
+    }
+
     /// The figure of `memory`.
     #[must_use]
     pub const fn of(self, memory: &Memory) -> u64 {
@@ -35,5 +41,11 @@ impl Figure {
             Self::Peak => memory.peak,
             Self::Reserved => memory.reserved,
         }
+    }
+
+    /// Its error in bytes: predicted − measured.
+    #[must_use]
+    pub fn error(self, predicted: &Memory, measured: &Memory) -> i128 {
+        i128::from(self.of(predicted)) - i128::from(self.of(measured))
     }
 }

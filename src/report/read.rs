@@ -14,6 +14,7 @@ use std::path::Path;
 
 use crate::record::{At, Categories, Category, Memory, Phase, Status};
 
+use super::figure::Figure;
 pub use super::read_error::{Mistake, ReadError};
 
 /// A results file.
@@ -320,7 +321,7 @@ impl Cells<'_> {
     }
 
     fn memory(&self, side: &str) -> Result<Option<Memory>, ReadError> {
-        let columns = ["allocated", "peak", "reserved"].map(|figure| format!("{side}_{figure}"));
+        let columns = Figure::ALL.map(|figure| figure.column(side));
         let values = columns.iter().map(|c| self.optional_number(c)).collect::<Result<Vec<_>, _>>()?;
         match values[..] {
             [Some(allocated), Some(peak), Some(reserved)] => Ok(Some(Memory { allocated, peak, reserved })),
@@ -332,17 +333,13 @@ impl Cells<'_> {
     }
 
     fn check_errors(&self, predicted: Option<Memory>, measured: Option<Memory>) -> Result<(), ReadError> {
-        let difference = |figure: fn(&Memory) -> u64| Some(i128::from(figure(&predicted?)) - i128::from(figure(&measured?)));
-        let due = [
-            ("error_allocated", difference(|m| m.allocated)),
-            ("error_peak", difference(|m| m.peak)),
-            ("error_reserved", difference(|m| m.reserved)),
-        ];
-        for (column, due) in due {
-            let found = self.text(column);
+        for figure in Figure::ALL {
+            let column = figure.column("error");
+            let due = predicted.zip(measured).map(|(p, m)| figure.error(&p, &m));
+            let found = self.text(&column);
             if !found.is_empty() && due.map(|d| d.to_string()).as_deref() != Some(found) {
                 let due = due.map_or_else(|| "empty".to_string(), |d| d.to_string());
-                return Err(self.wrong(Some(column), Mistake::NotTheDifference { found: found.to_string(), due }));
+                return Err(self.wrong(Some(&column), Mistake::NotTheDifference { found: found.to_string(), due }));
             }
         }
         Ok(())

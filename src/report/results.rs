@@ -5,7 +5,8 @@
 
 use crate::record::Category;
 
-use super::case::{CaseReport, FIGURES, Joined, Labels};
+use super::case::{CaseReport, Joined, Labels};
+use super::figure::Figure;
 
 /// The header, in order.
 #[must_use]
@@ -14,8 +15,8 @@ pub fn columns() -> Vec<String> {
         ["case", "batch_size", "dtype", "optimizer", "accumulation_steps", "checkpointing", "no_grad", "step", "micro_step", "phase"]
             .map(String::from)
             .to_vec();
-    for (figure, _) in FIGURES {
-        names.extend(["predicted", "measured", "error"].map(|side| format!("{side}_{figure}")));
+    for figure in Figure::ALL {
+        names.extend(["predicted", "measured", "error"].map(|side| figure.column(side)));
     }
     names.extend(Category::ALL.map(|c| c.name().to_string()));
     names.push("status".to_string());
@@ -43,10 +44,10 @@ fn record(labels: &Labels, row: &Joined) -> Vec<String> {
         None => cells.extend(std::iter::repeat_n(String::new(), 6)),
     }
     cells.extend([row.at.step.to_string(), row.at.micro_step.to_string(), row.at.phase.to_string()]);
-    for (_, figure) in FIGURES {
-        let measured = row.measured.map(|m| figure(&m.memory));
-        let predicted = row.predicted.map(|p| figure(&p.memory));
-        let error = predicted.zip(measured).map(|(p, m)| i128::from(p) - i128::from(m));
+    for figure in Figure::ALL {
+        let measured = row.measured.map(|m| figure.of(&m.memory));
+        let predicted = row.predicted.map(|p| figure.of(&p.memory));
+        let error = row.predicted.zip(row.measured).map(|(p, m)| figure.error(&p.memory, &m.memory));
         cells.extend([optional(predicted), optional(measured), optional(error)]);
     }
     cells.extend(Category::ALL.map(|c| optional(row.measured.map(|m| m.categories[c]))));

@@ -10,10 +10,11 @@ use anstyle::{AnsiColor, Style};
 
 use crate::record::{Category, Status};
 
-use super::case::{CaseReport, FIGURES, Joined};
+use super::case::{CaseReport, Joined};
+use super::figure::Figure;
 use super::fold::{Line, fold, shorten};
-use super::number::{mib, signed_bytes};
-use super::words::count;
+use super::number::mib;
+use super::words::{count, errors, place};
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -65,7 +66,7 @@ impl Table<'_> {
         let rows = || self.cases.iter().flat_map(|c| c.rows.iter().map(move |r| (c, r)));
         let total = rows().count();
         let peak = self.cases.iter().filter_map(|c| Some((c, c.peak()?))).rev().max_by_key(|(_, r)| r.memory().peak);
-        let peak = peak.map_or_else(String::new, |(c, r)| format!("peak {} MiB in {}", mib(r.memory().peak), place(c, r)));
+        let peak = peak.map_or_else(String::new, |(c, r)| format!("peak {} MiB in {}", mib(r.memory().peak), place_in(c, r)));
         let mut text = if self.measured {
             let off: Vec<_> = rows().filter(|(_, r)| !r.exact()).collect();
             match off.first() {
@@ -75,7 +76,12 @@ impl Table<'_> {
                     if total == 1 { "the one row".to_owned() } else { format!("all {total} rows") }
                 ),
                 Some((c, r)) => {
-                    format!("predicted ≠ measured in {} of {total} rows, first in {}: {}; {peak}", off.len(), place(c, r), differences(r))
+                    format!(
+                        "predicted ≠ measured in {} of {total} rows, first in {}: {}; {peak}",
+                        off.len(),
+                        place_in(c, r),
+                        differences(r)
+                    )
                 }
             }
         } else {
@@ -84,7 +90,7 @@ impl Table<'_> {
         let exact = !self.measured || rows().all(|(_, r)| r.exact());
         let mut fine = exact;
         for (case, row) in rows().filter(|(_, r)| r.status() == Status::Oom) {
-            let _ = write!(text, "; out of memory in {}", place(case, row));
+            let _ = write!(text, "; out of memory in {}", place_in(case, row));
             fine = false;
         }
         (text, fine)
@@ -146,7 +152,7 @@ impl Table<'_> {
             let style = if case.ran_out() { BAD } else { PLAIN };
             let mut cells = vec![(case.labels.case.clone(), style)];
             self.figures(&mut cells, peak, style);
-            let at = if self.measured { format!("  {}, {}", point(peak), largest(peak)) } else { format!("  {}", point(peak)) };
+            let at = if self.measured { format!("  {}, {}", place(peak.at), largest(peak)) } else { format!("  {}", place(peak.at)) };
             let off = case.rows.iter().filter(|r| !r.exact()).count();
             let count = match (self.measured, off) {
                 (false, _) => (case.rows.len().to_string(), style),
@@ -164,8 +170,8 @@ impl Table<'_> {
     }
 
     fn figure_heads(&self, head: &mut Vec<(&'static str, Style)>) {
-        for (name, _) in FIGURES {
-            head.push((name, HEAD));
+        for figure in Figure::ALL {
+            head.push((figure.name(), HEAD));
             if self.measured {
                 head.push(("predicted", FAINT));
             }
@@ -173,9 +179,9 @@ impl Table<'_> {
     }
 
     fn figures(&self, cells: &mut Vec<Cell>, row: &Joined, style: Style) {
-        for (_, figure) in FIGURES {
-            let measured = row.measured.map(|m| figure(&m.memory));
-            let predicted = row.predicted.map(|p| figure(&p.memory));
+        for figure in Figure::ALL {
+            let measured = row.measured.map(|m| figure.of(&m.memory));
+            let predicted = row.predicted.map(|p| figure.of(&p.memory));
             let text = |v: Option<u64>| v.map_or_else(|| "-".to_string(), mib);
             if !self.measured {
                 cells.push((text(predicted), style));
@@ -188,18 +194,9 @@ impl Table<'_> {
     }
 }
 
-/// `step 1 optimizer`.
-fn point(row: &Joined) -> String {
-    match (row.at.step, row.at.micro_step) {
-        (0, _) => row.at.phase.to_string(),
-        (step, 0 | 1) => format!("step {step} {}", row.at.phase),
-        (step, micro) => format!("step {step}.{micro} {}", row.at.phase),
-    }
-}
-
-/// The same, behind the case's name where there is one.
-fn place(case: &CaseReport, row: &Joined) -> String {
-    if case.labels.case.is_empty() { point(row) } else { format!("{} {}", case.labels.case, point(row)) }
+/// Where a row stands in the loop, behind the case's name where there is one.
+fn place_in(case: &CaseReport, row: &Joined) -> String {
+    if case.labels.case.is_empty() { place(row.at) } else { format!("{} {}", case.labels.case, place(row.at)) }
 }
 
 /// What of a row differs, in bytes: predicted − measured.
@@ -207,12 +204,7 @@ fn differences(row: &Joined) -> String {
     let (Some(m), Some(p)) = (&row.measured, &row.predicted) else {
         return if row.measured.is_some() { "measured only".to_string() } else { "predicted only".to_string() };
     };
-    let mut parts: Vec<String> = FIGURES
-        .iter()
-        .map(|(name, figure)| (name, i128::from(figure(&p.memory)) - i128::from(figure(&m.memory))))
-        .filter(|(_, error)| *error != 0)
-        .map(|(name, error)| format!("{name} {}", signed_bytes(error)))
-        .collect();
+    let mut parts = errors(&p.memory, &m.memory);
     if m.status != p.status {
         parts.push(format!("{} predicted, {} measured", p.status.name(), m.status.name()));
     }

@@ -12,8 +12,8 @@ const ALWAYS: [&str; 5] = ["step", "micro_step", "loss", "skipped", "seconds"];
 /// A column of a measured run: its name, and its cell for a micro-step. An empty cell is a figure that nobody gave.
 type Column = (&'static str, fn(&MicroStep) -> String);
 
-/// What each micro-step's time went to, in seconds, as [`StepTimes`] says (`busy` is the time on the device's stream from the batch to the last
-/// update, gaps between kernels with it); points in time, in seconds since the loop began; what the machine showed: per cent, bytes,
+/// What each micro-step's time went to, in seconds, as [`StepTimes`] says (`busy` is the time on the device's stream from the batch to the
+/// last update, gaps between kernels with it); points in time, in seconds since the loop began; what the machine showed: per cent, bytes,
 /// watts, per cent of a core.
 const TIMED: [Column; 14] = [
     ("waiting", |m| seconds(m.times.waiting)),

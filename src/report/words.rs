@@ -1,8 +1,9 @@
 //! Words that several reports share: places in the loop, counts, settings.
 
-use crate::record::At;
+use crate::record::{At, Memory};
 
-use super::number::thousands;
+use super::figure::Figure;
+use super::number::{signed_bytes, thousands};
 use super::read::Settings;
 
 /// `step 1 forward`, with the micro-step where it is not the first: `step 1.2 forward`.
@@ -13,6 +14,12 @@ pub fn place(at: At) -> String {
         (step, 0 | 1) => format!("step {step} {}", at.phase),
         (step, micro) => format!("step {step}.{micro} {}", at.phase),
     }
+}
+
+/// The figures that were predicted otherwise than measured, each with its error: `peak +512 B`.
+pub(super) fn errors(predicted: &Memory, measured: &Memory) -> Vec<String> {
+    let errors = Figure::ALL.into_iter().map(|f| (f, f.error(predicted, measured)));
+    errors.filter(|(_, error)| *error != 0).map(|(figure, error)| format!("{} {}", figure.name(), signed_bytes(error))).collect()
 }
 
 /// `1 row`, `1 300 rows`.

@@ -104,7 +104,8 @@ pub fn draw(steps: &[MicroStep], heading: &str, width: Width) -> Chart {
     Chart { width: pixels, height: bottom + 40.0, title: format!("What the time went to: {heading}"), description, body }
 }
 
-/// What there is to say, in sentences without their capitals and stops. The first micro-step, which pays for what is made once, is left out.
+/// What there is to say, in sentences without their capitals and stops. The first micro-step, which pays for what is made once, is left
+/// out.
 #[must_use]
 pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
     let rest = if steps.len() > 1 { &steps[1..] } else { steps };
@@ -130,8 +131,8 @@ pub fn sentences(steps: &[MicroStep]) -> Vec<String> {
     [Some(busy), loop_, Some(rate)].into_iter().flatten().collect()
 }
 
-/// Consecutive micro-steps, at most that many, as near to the middle of a run as all of them were measured; the first is not among them where
-/// there are others.
+/// Consecutive micro-steps, at most that many, as near to the middle of a run as all of them were measured; the first is not among them
+/// where there are others.
 fn window(steps: &[MicroStep], most: usize) -> &[MicroStep] {
     let rest = steps.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(steps);
     let count = rest.len().min(most);

@@ -1,4 +1,5 @@
-//! Pictures of results: memory over the phases of a case, peaks over a sweep, and what a run did with its time, as SVG alone or in a page of their own.
+//! Pictures of results: memory over the phases of a case, peaks over a sweep, and what a run did with its time, as SVG alone or in a page
+//! of their own.
 
 pub mod cases;
 pub mod chart;

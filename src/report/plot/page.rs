@@ -8,10 +8,9 @@ use std::fmt::Write as _;
 
 use crate::meta::bytes::format_bytes;
 use crate::record::{Category, Status};
-use crate::report::figure::Figure;
 use crate::report::number::{signed_bytes, thousands};
 use crate::report::read::{Case, Results, Row};
-use crate::report::words::{count, place, settings};
+use crate::report::words::{count, errors, place, settings};
 
 use super::chart::{Chart, Width, escape};
 use super::sweep::{self, Curves, Limits, Outcome};
@@ -302,12 +301,6 @@ fn predicted(row: &Row) -> String {
         (None, _) => "only predicted".to_string(),
         (_, None) => String::new(),
         (Some(m), Some(p)) if m == p => "the same".to_string(),
-        (Some(m), Some(p)) => Figure::ALL
-            .into_iter()
-            .map(|f| (f, i128::from(f.of(&p)) - i128::from(f.of(&m))))
-            .filter(|(_, error)| *error != 0)
-            .map(|(f, error)| format!("{} {}", f.name(), signed_bytes(error)))
-            .collect::<Vec<_>>()
-            .join(", "),
+        (Some(m), Some(p)) => errors(&p, &m).join(", "),
     }
 }

@@ -75,7 +75,7 @@ pub fn agreement<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
         let Some((m, p)) = row.measured.zip(row.predicted) else { continue };
         both += 1;
         off += usize::from(m != p);
-        for error in Figure::ALL.map(|f| i128::from(f.of(&p)) - i128::from(f.of(&m))) {
+        for error in Figure::ALL.map(|f| f.error(&p, &m)) {
             worst = if error.abs() > worst.abs() { error } else { worst };
         }
     }
