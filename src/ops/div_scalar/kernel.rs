@@ -6,18 +6,21 @@ use crate::exec::{Exec, Result, cuda};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::tensor::Tensor;
 
+impl DivScalar {
+    fn divided(self, exec: &Exec, x: &Tensor) -> Result<Tensor> {
+        let out = exec.empty_dense(x)?;
+        exec.on_host(|host| map!(host, (inverse = 1.0 / self.divisor), [x] => [out], |x| [x * inverse]));
+        exec.on_cuda(|gpu| cuda::scale(gpu, x.operand(), 1.0 / self.divisor, out.operand()));
+        Ok(out)
+    }
+}
+
 impl OpKernel for DivScalar {
     fn forward(&self, exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Forward> {
-        let out = exec.empty_dense(inputs[0])?;
-        exec.on_host(|host| map!(host, (inverse = 1.0 / self.divisor), [inputs[0]] => [out], |x| [x * inverse]));
-        exec.on_cuda(|gpu| cuda::scale(gpu, inputs[0].operand(), 1.0 / self.divisor, out.operand()));
-        Ok(Forward::plain(out))
+        Ok(Forward::plain(self.divided(exec, inputs[0])?))
     }
 
     fn backward(&self, exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let out = exec.empty_dense(at.grad())?;
-        exec.on_host(|host| map!(host, (inverse = 1.0 / self.divisor), [at.grad()] => [out], |grad| [grad * inverse]));
-        exec.on_cuda(|gpu| cuda::scale(gpu, at.grad().operand(), 1.0 / self.divisor, out.operand()));
-        Ok(vec![Some(out)])
+        Ok(vec![Some(self.divided(exec, at.grad())?)])
     }
 }

@@ -1,8 +1,8 @@
 //! What `mul_scalar` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::recipe::Recipe;
-use crate::ops::rule::{Backward, Forward, Gradient, OpRule, Output, RuleContext, ShapeError};
+use crate::ops::elementwise;
+use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, dense_as_first};
 
 /// Multiplication by a number. Dimensions stay in the order in which they lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,21 +17,14 @@ impl OpRule for MulScalar {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
-        Ok(vec![inputs[0].dense()])
+        dense_as_first(inputs)
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], _: &[bool]) -> Forward {
-        let mut r = Recipe::new();
-        let out = inputs[0].dense();
-        let slot = r.tensor(&out);
-        r.forward(vec![Output::New(slot, out)])
+        elementwise::forward(&inputs[0].dense(), &[], false)
     }
 
-    fn backward(&self, _: RuleContext<'_>, _: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        let mut r = Recipe::new();
-        let (Some(incoming), true) = (&grads[0], needs[0]) else { return r.backward(vec![Gradient::None]) };
-        let out = incoming.dense();
-        let slot = r.tensor(&out);
-        r.backward(vec![Gradient::New(slot, out)])
+    fn backward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
+        elementwise::backward_over(&[elementwise::incoming(grads)], inputs, needs)
     }
 }
