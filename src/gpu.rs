@@ -18,9 +18,9 @@ pub struct Gpu {
 }
 
 /// Every GPU `--gpu` knows. Multiprocessors, threads and capabilities are NVIDIA's published figures (architecture whitepapers; CUDA
-/// programming guide, compute-capability tables). Memory is what a driver reported on such a card, a little less than its name says and a few
-/// MiB different from driver to driver: h200 was measured; the others are what NVIDIA's `deviceQuery` or PyTorch printed on one,
-/// b200's rounded by it to 0.01 GiB.
+/// programming guide, compute-capability tables). Memory is what a driver reported on such a card, a little less than its name says and a
+/// few MiB different from driver to driver: h200 was measured; the others are what NVIDIA's `deviceQuery` or PyTorch printed on one, b200's
+/// rounded by it to 0.01 GiB.
 pub const CATALOGUE: &[Gpu] = &[
     Gpu {
         name: "h200",
@@ -126,8 +126,8 @@ impl Outside {
     }
 }
 
-/// On an H200 (driver 580.159, CUDA 13.0): memory in use was 552,402,944 bytes once there was a context, and 734,855,168 after PyTorch's cuBLAS
-/// and a cuDNN convolution with its backward.
+/// On an H200 (driver 580.159, CUDA 13.0): memory in use was 552,402,944 bytes once there was a context, and 734,855,168 after PyTorch's
+/// cuBLAS and a cuDNN convolution with its backward.
 const H200_CONTEXT: u64 = 552_402_944;
 const H200_LIBRARIES: u64 = 734_855_168 - H200_CONTEXT;
 /// Stack that a context holds for each thread that can be resident: `cudaLimitStackSize`'s default.

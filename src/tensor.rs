@@ -1,6 +1,6 @@
 //! Tensors: a shape over a storage. Cloning one is another handle on the same tensor, as a second Python variable or C++ handle is;
-//! [`alias`](Tensor::alias) and [`view`](Tensor::view) make a new tensor over the same storage, of which a view holds its base. PyTorch decides by both counts whether a gradient may be taken
-//! over or added to in place, so both can be read.
+//! [`alias`](Tensor::alias) and [`view`](Tensor::view) make a new tensor over the same storage, of which a view holds its base. PyTorch
+//! decides by both counts whether a gradient may be taken over or added to in place, so both can be read.
 
 mod memory;
 mod reshape;

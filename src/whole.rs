@@ -1,5 +1,5 @@
-//! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed. It knows nothing of what they hold.
-//! A link stays a link, and what it points to is replaced. A terminal, a pipe or another device cannot be replaced: it is written to.
+//! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed. It knows nothing of what they
+//! hold. A link stays a link, and what it points to is replaced. A terminal, a pipe or another device cannot be replaced: it is written to.
 //!
 //! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way.
 
@@ -31,8 +31,8 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Whether another path would do: this one leads nowhere, is a folder, or is not to be written. Else the disk, or whoever reads a stream,
-    /// took no more.
+    /// Whether another path would do: this one leads nowhere, is a folder, or is not to be written. Else the disk, or whoever reads a
+    /// stream, took no more.
     #[must_use]
     pub fn is_of_the_path(&self) -> bool {
         use io::ErrorKind as Kind;

@@ -259,7 +259,8 @@ impl Allocator {
         self.tell(Action::Alloc, requested, address, bytes);
     }
 
-    /// Joins those neighbours to a block of a pool, but not in it, that are in `state` (free or unmapped); says how much came from below and above.
+    /// Joins those neighbours to a block of a pool, but not in it, that are in `state` (free or unmapped); says how much came from below
+    /// and above.
     #[inline(always)]
     pub(super) fn join_neighbours(&mut self, index: Index, kind: PoolKind, state: State) -> (u64, u64) {
         let node = &self.nodes[index];

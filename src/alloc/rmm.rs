@@ -1,5 +1,5 @@
-//! Reading logs of RMM's `logging_resource_adaptor`: `Thread,Time,Action,Pointer,Size,Stream`, an `allocate`, `free` or `allocate failure` a
-//! line. Threads and times mean nothing to a replay; streams are counted, since PyTorch keeps a cache for each and this replays one.
+//! Reading logs of RMM's `logging_resource_adaptor`: `Thread,Time,Action,Pointer,Size,Stream`, an `allocate`, `free` or `allocate failure`
+//! a line. Threads and times mean nothing to a replay; streams are counted, since PyTorch keeps a cache for each and this replays one.
 
 use std::collections::{BTreeSet, HashMap};
 

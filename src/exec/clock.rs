@@ -26,8 +26,8 @@ impl Exec {
         })
     }
 
-    /// What a point costs the program, rather too much than too little. Of a GPU's it is an event that tells time and the question when it was: a
-    /// micro-step with two of them took 6 µs longer on an H200. The host's cost nothing to speak of.
+    /// What a point costs the program, rather too much than too little. Of a GPU's it is an event that tells time and the question when it
+    /// was: a micro-step with two of them took 6 µs longer on an H200. The host's cost nothing to speak of.
     #[must_use]
     pub fn cost_of_reaching(&self) -> Duration {
         match self.device() {

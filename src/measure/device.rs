@@ -1,4 +1,5 @@
-//! What a GPU holds besides the allocator's memory, as the driver and NVML count it. These figures belong to a machine, not to an experiment.
+//! What a GPU holds besides the allocator's memory, as the driver and NVML count it. These figures belong to a machine, not to an
+//! experiment.
 
 use crate::device::cuda::{Cuda, CudaError};
 use crate::record::DeviceMemory;

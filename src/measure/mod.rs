@@ -1,7 +1,8 @@
 //! Measuring: what each number of a row is, and where it is read.
 //!
-//! `allocated`, `peak` and `reserved` are the allocator's own statistics, which count whole blocks; the categories count the same blocks
-//! by the role of the storage that holds them. What the driver takes besides (its context, library code) is in none of them: [`DeviceMemory`](crate::record::DeviceMemory) tells those apart.
+//! `allocated`, `peak` and `reserved` are the allocator's own statistics, which count whole blocks; the categories count the same blocks by
+//! the role of the storage that holds them. What the driver takes besides (its context, library code) is in none of them:
+//! [`DeviceMemory`](crate::record::DeviceMemory) tells those apart.
 
 mod device;
 mod probe;

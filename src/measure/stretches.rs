@@ -1,5 +1,5 @@
-//! Which micro-steps' computing is measured where measuring costs time: several one after the other, so that what lies between them is seen too,
-//! and then none for a while. It reads no clock.
+//! Which micro-steps' computing is measured where measuring costs time: several one after the other, so that what lies between them is seen
+//! too, and then none for a while. It reads no clock.
 //!
 //! Invariant: of micro-steps that cost something to measure, those that are take at most a hundredth of the time, once a run is as long as
 //! from one stretch to the next.

@@ -1,4 +1,5 @@
-//! What the predictor tells while it runs: every allocation with where it comes from, every free, a request that fails, every row. `explain` listens.
+//! What the predictor tells while it runs: every allocation with where it comes from, every free, a request that fails, every row.
+//! `explain` listens.
 //!
 //! Invariant: a storage is told of once as allocated before it is told of as freed; its number may then be used again.
 

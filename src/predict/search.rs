@@ -122,8 +122,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether all values asked about from a far smaller one up to `low` need the same. Those below where the search set out may need less, so
-    /// they are asked about too.
+    /// Whether all values asked about from a far smaller one up to `low` need the same. Those below where the search set out may need less,
+    /// so they are asked about too.
     fn level(&mut self, low: u64, far: u64) -> Option<Largest> {
         let peak = self.ask(low).peak;
         let same = |p: &Probe| p.fits && p.peak == peak;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes on the GPU at the end of a case, and where they went.
 ///
-/// `used = before_context + context + libraries + loaded + reserved + remainder`. What other processes took before
-/// a case's first step was done is in `loaded`; what they took or gave back later is in the remainder, and so is what libraries loaded later.
+/// `used = before_context + context + libraries + loaded + reserved + remainder`. What other processes took before a case's first step was
+/// done is in `loaded`; what they took or gave back later is in the remainder, and so is what libraries loaded later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// Held by all processes, as the driver counts.

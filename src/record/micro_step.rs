@@ -35,9 +35,9 @@ pub struct StepTimes {
     pub saving: f64,
     /// When the micro-step began.
     pub began: f64,
-    /// When the device began to compute it and when it was done, by its own clock: on a GPU's stream, from when the batch is there to when the last
-    /// update is done. What the stream waits in between, for kernels that the program has not asked for yet, counts. `None` where that was not
-    /// measured.
+    /// When the device began to compute it and when it was done, by its own clock: on a GPU's stream, from when the batch is there to when
+    /// the last update is done. What the stream waits in between, for kernels that the program has not asked for yet, counts. `None` where
+    /// that was not measured.
     pub computing: Option<(f64, f64)>,
     /// When the first of its samples was begun, and the last was done; `None` where nothing is prepared.
     pub prepared: Option<(f64, f64)>,

@@ -1,5 +1,5 @@
-//! What a loop measures besides memory: points in the device's work, and what the machine shows meanwhile. Where it is not asked to, nothing
-//! is done.
+//! What a loop measures besides memory: points in the device's work, and what the machine shows meanwhile. Where it is not asked to,
+//! nothing is done.
 
 use std::time::Instant;
 

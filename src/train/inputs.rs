@@ -33,8 +33,8 @@ impl<'a> Inputs<'a> {
         Self { plan, exec, batches, input: None, target: None, ahead: None }
     }
 
-    /// `input, target = …` for micro-step `number`, from 0: copies of its batch, or what was copied ahead; then room for the next batch, where
-    /// that is copied ahead.
+    /// `input, target = …` for micro-step `number`, from 0: copies of its batch, or what was copied ahead; then room for the next batch,
+    /// where that is copied ahead.
     pub(super) fn next(&mut self, number: u64, times: &mut StepTimes) -> std::result::Result<(), Stop> {
         self.exec.memory().begin(Running::outside(COPY));
         if let Some(Ahead { input, target, made }) = self.ahead.take() {

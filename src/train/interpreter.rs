@@ -160,8 +160,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A recomputation is stopped by an exception: it leaves autocast, whose cache goes, and then one function after the other, whose variables go
-/// as they would have gone later.
+/// A recomputation is stopped by an exception: it leaves autocast, whose cache goes, and then one function after the other, whose variables
+/// go as they would have gone later.
 fn unwind(model: &Model, place: &Place, rest: &[Step], variables: &mut Variables) {
     let cache = &model.plan.programs[place.program].autocast_cache;
     cache.iter().for_each(|&cast| variables.drop_if_there(cast));

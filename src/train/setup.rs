@@ -43,7 +43,8 @@ pub(super) fn to_device(plan: &Rc<Plan>, exec: &Exec, resume: Option<&Snapshot>)
     Ok((Rc::new(Model { plan: Rc::clone(plan), state }), parameters))
 }
 
-/// Gives every parameter and buffer its values, once all of them have their places: a model that is too large says so before anything is drawn.
+/// Gives every parameter and buffer its values, once all of them have their places: a model that is too large says so before anything is
+/// drawn.
 fn fill(plan: &Plan, exec: &Exec, resume: Option<&Snapshot>, moved: &[Tensor]) {
     let mut drawn = data::state(plan);
     for (tensor, on_device) in plan.state.iter().zip(moved) {

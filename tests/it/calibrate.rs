@@ -1,5 +1,5 @@
-//! Trees of convolutions: grown from answers, written, read again, and gone by. `tests/fixtures/scratch/answers.csv` holds 500 convolutions, as an
-//! H200 answered.
+//! Trees of convolutions: grown from answers, written, read again, and gone by. `tests/fixtures/scratch/answers.csv` holds 500
+//! convolutions, as an H200 answered.
 
 use std::collections::BTreeSet;
 

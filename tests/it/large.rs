@@ -1,4 +1,5 @@
-//! Files of absurd size: each answered in time that grows with the size alone, of which a minute is many times as much also in a debug build.
+//! Files of absurd size: each answered in time that grows with the size alone, of which a minute is many times as much also in a debug
+//! build.
 
 use std::fmt::Write as _;
 

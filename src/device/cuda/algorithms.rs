@@ -1,5 +1,5 @@
-//! Algorithms of matrix products that were timed once: a text file for each GPU model and cuBLASLt version, a line a product. cuBLASLt promises
-//! that its 64 bytes mean the same to the same version; whoever reads one still has the library check it.
+//! Algorithms of matrix products that were timed once: a text file for each GPU model and cuBLASLt version, a line a product. cuBLASLt
+//! promises that its 64 bytes mean the same to the same version; whoever reads one still has the library check it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

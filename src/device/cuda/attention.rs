@@ -1,6 +1,7 @@
 //! Scaled dot products by cuDNN's fused kernels, with the plan that PyTorch takes: the first of the heuristics' list that can be built.
 //!
-//! Weights are not dropped here. cuDNN's release or the GPU may lack an engine for a call; whoever asks is told so, and has kernels of its own.
+//! Weights are not dropped here. cuDNN's release or the GPU may lack an engine for a call; whoever asks is told so, and has kernels of its
+//! own.
 
 use std::ffi::c_void;
 

@@ -160,7 +160,8 @@ impl Cuda {
         });
     }
 
-    /// `c = a · b + bias`, the bias one element a column, in one kernel. Whether it could: there are shapes and GPUs for which there is none.
+    /// `c = a · b + bias`, the bias one element a column, in one kernel. Whether it could: there are shapes and GPUs for which there is
+    /// none.
     #[must_use]
     pub fn gemm_bias(&self, workspace: Workspace, product: &Product, bias: u64) -> bool {
         self.attempt(|| self.matmul(workspace, product, Addend::Bias(bias))).unwrap_or(true)
@@ -174,7 +175,8 @@ impl Cuda {
         let kind = data_type(p.dtype);
         let (m, n, k) = (size(p.m)?, size(p.n)?, size(p.k)?);
         // cᵀ = bᵀ · aᵀ: the library's columns are our rows.
-        // SAFETY: the handle lives; the matrices are live blocks of the stated shapes, as whoever owns them promises; scales live through the call.
+        // SAFETY: the handle lives; the matrices are live blocks of the stated shapes, as whoever owns them promises; scales live through
+        // the call.
         status("cublasGemmEx", unsafe {
             blas::cublasGemmEx(
                 handle,

@@ -1,5 +1,5 @@
-//! What is kept on disk between processes: compiled kernels and chosen algorithms. Each file's name says all that its content depends on, so a
-//! file is right or absent; it appears whole or not at all. A machine without a writable cache folder does the work every time.
+//! What is kept on disk between processes: compiled kernels and chosen algorithms. Each file's name says all that its content depends on,
+//! so a file is right or absent; it appears whole or not at all. A machine without a writable cache folder does the work every time.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! One GPU in use: its primary context, everything made in it, and copies to and from it. All work goes to the default stream, in order, but for batches that
-//! are copied ahead.
+//! One GPU in use: its primary context, everything made in it, and copies to and from it. All work goes to the default stream, in order,
+//! but for batches that are copied ahead.
 //!
 //! Work on a GPU answers late. A failure is therefore kept, the first one, and everything after it does nothing; [`Cuda::check`] tells.
 //! Whoever reads values or ends a phase asks it, so that no number that a failed GPU gave is ever written down.

@@ -1,5 +1,5 @@
-//! Convolutions by cuDNN's graph interface, each with the plan that PyTorch takes: the first of the heuristics' list that can be built and run,
-//! or else of the fallback list. f32 may be rounded to TF32, as PyTorch allows by default.
+//! Convolutions by cuDNN's graph interface, each with the plan that PyTorch takes: the first of the heuristics' list that can be built and
+//! run, or else of the fallback list. f32 may be rounded to TF32, as PyTorch allows by default.
 
 use std::ffi::c_void;
 
@@ -53,8 +53,8 @@ impl Cuda {
         Ok(workspace)
     }
 
-    /// What cuDNN would take to compute it: the workspace in bytes, and how the engine is set. Nothing is built where the library can tell without,
-    /// and nothing is kept.
+    /// What cuDNN would take to compute it: the workspace in bytes, and how the engine is set. Nothing is built where the library can tell
+    /// without, and nothing is kept.
     ///
     /// # Errors
     /// The library computes no such convolution, or a call fails.
@@ -113,7 +113,8 @@ fn make(handle: sys::cudnnHandle_t, call: &Convolution, first: usize, most: u64)
     Ok(ConvolutionPlan { plan, number, _made_of: made_of })
 }
 
-/// What `take` makes of the first of the lists' engine configurations that it takes, given each with its place; and what that is made of. An error of `take` passes on to the next, and is told where none is taken.
+/// What `take` makes of the first of the lists' engine configurations that it takes, given each with its place; and what that is made of.
+/// An error of `take` passes on to the next, and is told where none is taken.
 fn choose<T>(
     handle: sys::cudnnHandle_t,
     call: &Convolution,

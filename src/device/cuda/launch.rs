@@ -179,8 +179,9 @@ impl Cuda {
                 driver("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function, attribute, shared.cast_signed()) })
                     .map_err(|e| e.within(kernel.entry))?;
             }
-            // SAFETY: the function belongs to a loaded module. The driver reads as many arguments as the kernel declares, each at its pointer:
-            // the caller, who stands beside the source, passes the same. Addresses among them are live blocks, as whoever owns them promises.
+            // SAFETY: the function belongs to a loaded module. The driver reads as many arguments as the kernel declares, each at its
+            // pointer: the caller, who stands beside the source, passes the same. Addresses among them are live blocks, as whoever owns
+            // them promises.
             driver("cuLaunchKernel", unsafe {
                 sys::cuLaunchKernel(
                     function,

@@ -1,8 +1,8 @@
 //! CUDA's shared libraries: which are here, asked for before anything calls into them (a call into a missing one would panic).
 //!
-//! Libraries are asked for by the names that carry a version, in the loader's order (`LD_LIBRARY_PATH` first), and cuBLAS is taken from beside
-//! cuBLASLt, which it calls: two versions of one library in a process do not go together.
-//! Invariant: a library found once stays loaded, so what is found here is what later calls use.
+//! Libraries are asked for by the names that carry a version, in the loader's order (`LD_LIBRARY_PATH` first), and cuBLAS is taken from
+//! beside cuBLASLt, which it calls: two versions of one library in a process do not go together. Invariant: a library found once stays
+//! loaded, so what is found here is what later calls use.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -155,7 +155,8 @@ impl Library {
         *unsafe { library.get::<F>(name) }.expect("the search took no file that lacks a function")
     }
 
-    /// Its own version, e.g. `13.0`; `None` where it is missing or does not say. (The driver's is [`driver_version`](super::driver_version).)
+    /// Its own version, e.g. `13.0`; `None` where it is missing or does not say. (The driver's is
+    /// [`driver_version`](super::driver_version).)
     #[must_use]
     pub fn version(self) -> Option<String> {
         self.find().as_ref().ok()?;

@@ -1,7 +1,8 @@
 //! Matrix products by cuBLASLt: each shape gets a plan once, which is then only run.
 //!
 //! The library names several algorithms for a shape, the one it thinks fastest first; they differ by more than twice. So the first time a
-//! machine meets a shape, the candidates are timed on the very operands, and what wins is kept on disk: later processes compute the same bits.
+//! machine meets a shape, the candidates are timed on the very operands, and what wins is kept on disk: later processes compute the same
+//! bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,6 +20,10 @@ use crate::meta::DType;
 
 /// How many algorithms are tried.
 const CANDIDATES: usize = 24;
+/// Trying them ends after so much time: those that the library thinks fast come first, and a large product is run few times in training.
+const MOST_MILLISECONDS: f32 = 20.0;
+/// What is faster by less than this may be so by chance.
+const CLEARLY_FASTER: f32 = 0.97;
 
 /// What is added to a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,8 +138,8 @@ impl Cuda {
         };
         let (one, beta) = (Scale::new(1.0, p.dtype), Scale::new(beta, p.dtype));
         let [b, a, c] = plan.layouts;
-        // SAFETY: the plan's objects live as long as the context; the matrices, the bias and the workspace are live blocks of the stated shapes,
-        // as whoever owns them promises; scales live through the call.
+        // SAFETY: the plan's objects live as long as the context; the matrices, the bias and the workspace are live blocks of the stated
+        // shapes, as whoever owns them promises; scales live through the call.
         status("cublasLtMatmul", unsafe {
             lt::cublasLtMatmul(
                 self.lt_handle()?,
@@ -205,7 +210,7 @@ impl Cuda {
                 continue;
             }
             let once = timer.milliseconds(|| self.run(plan, workspace, p, addend))?;
-            // Short ones several times in a row, so that the launch does not count.
+            // Short ones several times in a row, so that the launch, which takes microseconds, does not count.
             let (rounds, times) = if once > 1.0 { (0, 1) } else { (3, 4) };
             let mut least = once;
             for _ in 0..rounds {
@@ -215,10 +220,10 @@ impl Cuda {
             }
             spent += once;
             // An earlier one is the library's choice: it gives way to what is clearly faster.
-            if least < 0.97 * best.0 {
+            if least < CLEARLY_FASTER * best.0 {
                 best = (least, number);
             }
-            if spent > 20.0 {
+            if spent > MOST_MILLISECONDS {
                 break;
             }
         }

@@ -1,8 +1,9 @@
-//! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder, each
-//! block with the reason why it is sound.
+//! NVIDIA GPUs: the driver, NVRTC, cuBLAS and cuBLASLt, all loaded at run time. The only unsafe code of this program is in this folder,
+//! each block with the reason why it is sound.
 //!
-//! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `event`, `pinned`, `stream`, `staging`, `segments`, `cache`, `module`, `view`, `launch`, `lists`,
-//! `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `operations`, `attention_graph`, `attention`, `recurrent`.
+//! Reading order: `error`, `bindings`, `library`, `nvml`, `facts`, `context`, `event`, `pinned`, `stream`, `staging`, `segments`, `cache`,
+//! `module`, `view`, `launch`, `lists`, `blas`, `matmul`, `algorithms`, `dnn`, `graph`, `convolution`, `operations`, `attention_graph`,
+//! `attention`, `recurrent`.
 #![allow(unsafe_code)]
 
 mod algorithms;

@@ -1,5 +1,5 @@
-//! NVML, NVIDIA's management library: what the whole GPU and this process hold, and how busy it is, as `nvidia-smi` tells. It needs no context, so it can
-//! answer before there is one. Where it is missing, or refuses (as in some containers), there is simply no figure.
+//! NVML, NVIDIA's management library: what the whole GPU and this process hold, and how busy it is, as `nvidia-smi` tells. It needs no
+//! context, so it can answer before there is one. Where it is missing, or refuses (as in some containers), there is simply no figure.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;

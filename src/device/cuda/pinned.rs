@@ -61,8 +61,8 @@ impl Memory {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the host's side is within this memory, which lives until its owner has waited; the device's side is a live block of at least
-        // that size, as in `Cuda::upload`.
+        // SAFETY: the host's side is within this memory, which lives until its owner has waited; the device's side is a live block of at
+        // least that size, as in `Cuda::upload`.
         driver("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.start.add(at).cast(), bytes, stream) })
     }
 }
@@ -102,8 +102,8 @@ impl Chunk {
         Arc::ptr_eq(&self.memory, &other.memory) && self.at + self.bytes == other.at
     }
 
-    /// Begins to copy `bytes` from its beginning on to the GPU, past its end where others go on there. Whoever has it and those others keeps
-    /// them until that is done.
+    /// Begins to copy `bytes` from its beginning on to the GPU, past its end where others go on there. Whoever has it and those others
+    /// keeps them until that is done.
     pub(super) fn upload(&self, bytes: usize, to: u64, stream: sys::CUstream) -> Result<(), CudaError> {
         self.memory.upload(self.at, bytes, to, stream)
     }
@@ -124,8 +124,8 @@ impl AsMut<[u8]> for Chunk {
         if self.bytes == 0 {
             return &mut [];
         }
-        // SAFETY: within the memory, as `split` made sure, which lives as long as this; all bytes were written once. Parts do not overlap, and
-        // this one is borrowed: nobody else has it, and the GPU does not read it, since whoever has it has waited for that.
+        // SAFETY: within the memory, as `split` made sure, which lives as long as this; all bytes were written once. Parts do not overlap,
+        // and this one is borrowed: nobody else has it, and the GPU does not read it, since whoever has it has waited for that.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start.add(self.at), self.bytes) }
     }
 }

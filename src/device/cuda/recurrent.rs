@@ -89,7 +89,8 @@ pub struct RecurrentGradients {
     pub first: [u64; 2],
 }
 
-/// PyTorch's choice (`get_algo` of `RNN.cpp`): persistent kernels for small hidden states, and for f16 where they were measured to be faster.
+/// PyTorch's choice (`get_algo` of `RNN.cpp`): persistent kernels for small hidden states, and for f16 where they were measured to be
+/// faster.
 fn algorithm(call: &Recurrent, gpu: &Gpu) -> Algorithm {
     let (major, minor) = gpu.capability;
     // cuDNN has such kernels for these two types.
@@ -142,8 +143,8 @@ impl Cuda {
         let mode = if call.training { Mode::CUDNN_FWD_MODE_TRAINING } else { Mode::CUDNN_FWD_MODE_INFERENCE };
         self.attempt(|| {
             self.with_plan(call, |handle, plan| {
-                // SAFETY: handle and descriptors live; every address is a live block of the shape that its descriptor says, and both buffers
-                // are of the sizes that the library asked for, as whoever owns them promises.
+                // SAFETY: handle and descriptors live; every address is a live block of the shape that its descriptor says, and both
+                // buffers are of the sizes that the library asked for, as whoever owns them promises.
                 status("cudnnRNNForward", unsafe {
                     sys::cudnnRNNForward(
                         handle,

@@ -45,8 +45,8 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Memory for a batch: for each of its parts, pieces of these sizes in bytes, which every call says alike. `None` after a failure, which the
-    /// context remembers.
+    /// Memory for a batch: for each of its parts, pieces of these sizes in bytes, which every call says alike. `None` after a failure,
+    /// which the context remembers.
     pub fn lot(&mut self, sizes: &[Vec<usize>]) -> Option<Vec<Vec<Chunk>>> {
         if self.spare.is_empty() && self.rounds.len() >= ROUNDS {
             let (read, lots) = self.rounds.pop_front().expect("there are several");

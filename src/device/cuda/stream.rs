@@ -61,8 +61,8 @@ impl CopyStream {
 
     /// Copies bytes from memory that is not page-locked. They have been read when this returns.
     pub fn upload(&self, to: u64, bytes: &[u8]) {
-        // SAFETY: the host's side is a slice, which the driver has read when it returns, since it is not page-locked; the device's side is a
-        // live block of at least that size, as whoever owns it promises.
+        // SAFETY: the host's side is a slice, which the driver has read when it returns, since it is not page-locked; the device's side is
+        // a live block of at least that size, as whoever owns it promises.
         self.attempt(|made| {
             driver("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), made.stream) })
         });

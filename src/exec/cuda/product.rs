@@ -19,8 +19,8 @@ pub(in crate::exec) fn product(cuda: &Cuda, by: Libraries, a: Operand<'_>, b: Op
     }
 }
 
-/// `out = a · b + bias`, the bias one element a column. With `epilogue` the product adds the bias itself, in cuBLAS's workspace, which is there
-/// too and larger; without, or where cuBLASLt has no such product, the bias is there first and the product is added to it.
+/// `out = a · b + bias`, the bias one element a column. With `epilogue` the product adds the bias itself, in cuBLAS's workspace, which is
+/// there too and larger; without, or where cuBLASLt has no such product, the bias is there first and the product is added to it.
 pub(in crate::exec) fn product_with_bias(
     cuda: &Cuda,
     by: Libraries,

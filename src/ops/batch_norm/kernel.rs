@@ -156,7 +156,8 @@ impl OpKernel for BatchNorm {
             let statistics = Rc::new(channel_statistics(x, weight));
             // cuDNN kept no statistics in evaluation.
             let _invstd = if path == Path::Cudnn { Some(exec.empty(Rc::clone(&statistics))?) } else { None };
-            // Rows are reduced as such only where the gradients lie so too; other kernels spare the sums that only the input's gradient needs.
+            // Rows are reduced as such only where the gradients lie so too; other kernels spare the sums that only the input's gradient
+            // needs.
             let rows = rows && at.grad().meta().is_contiguous();
             let sum = || if rows || at.needs[0] { exec.empty(Rc::clone(&statistics)).map(Some) } else { Ok(None) };
             let sums = [sum()?, sum()?];

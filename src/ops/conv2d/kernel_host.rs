@@ -50,8 +50,8 @@ impl Sides {
         self.window == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0]
     }
 
-    /// Calls `visit(row, column, length, first, step)` for each run of `length` windows whose element `row` lies in the input: the run begins
-    /// at `column`, its elements at `first`, `step` apart.
+    /// Calls `visit(row, column, length, first, step)` for each run of `length` windows whose element `row` lies in the input: the run
+    /// begins at `column`, its elements at `first`, `step` apart.
     fn runs(&self, mut visit: impl FnMut(usize, usize, usize, usize, usize)) {
         let [height, width] = self.input;
         let [tall, wide] = self.window;

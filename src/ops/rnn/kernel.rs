@@ -58,8 +58,8 @@ fn kept(reserve: Option<&Tensor>) -> Workspace {
     reserve.map_or(Workspace { address: 0, bytes: 0 }, |r| Workspace { address: address(r), bytes: r.meta().bytes() })
 }
 
-/// Saved: the states and the input, the last argument first; the weights; then the output, then the reserve and the buffer of weights, where
-/// there are any.
+/// Saved: the states and the input, the last argument first; the weights; then the output, then the reserve and the buffer of weights,
+/// where there are any.
 impl OpKernel for Rnn {
     fn save_inputs(&self, _exec: &Exec, inputs: &[&Tensor], _needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
         let (first, weights) = inputs.split_at(1 + self.states());

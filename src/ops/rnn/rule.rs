@@ -55,8 +55,8 @@ impl Rnn {
         Ok(Shape::new([self.layers * self.directions(), batch, self.hidden])?)
     }
 
-    /// The weights of an input of that many features, in PyTorch's order (layer by layer, direction by direction: of the input, of the hidden
-    /// state, and their biases), with their places in cuDNN's buffer, where all biases come after all matrices.
+    /// The weights of an input of that many features, in PyTorch's order (layer by layer, direction by direction: of the input, of the
+    /// hidden state, and their biases), with their places in cuDNN's buffer, where all biases come after all matrices.
     ///
     /// # Errors
     /// A product leaves 63 bits.
