@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 
 use anstream::ColorChoice;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::alloc::AllocatorConfig;
 use crate::experiment::Case;
@@ -99,7 +100,7 @@ pub(super) struct Files {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
     /// The GPU whose memory behaviour counts where no GPU takes part
-    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
+    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named())]
     pub(super) gpu: &'static Gpu,
     /// Allocator settings in PyTorch's notation, e.g. "max_split_size_mb:32", instead of the files' own but for memory_limit; `env`
     /// takes them from PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF
@@ -174,19 +175,7 @@ fn from_environment() -> (String, String) {
     of("PYTORCH_CUDA_ALLOC_CONF").or_else(|| of("PYTORCH_ALLOC_CONF")).unwrap_or_default()
 }
 
-/// The GPU of that name.
-///
-/// # Errors
-/// A message with the nearest name and all there are.
-pub(super) fn gpu_named(name: &str) -> Result<&'static Gpu, String> {
-    Gpu::named(name).ok_or_else(|| {
-        let near = gpu::CATALOGUE
-            .iter()
-            .map(|g| (strsim::jaro_winkler(&name.to_lowercase(), g.name), g.name))
-            .filter(|(likeness, _)| *likeness > 0.7)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        let hint = near.map_or_else(String::new, |(_, name)| format!("did you mean `{name}`? "));
-        let all: Vec<_> = gpu::CATALOGUE.iter().map(|g| g.name).collect();
-        format!("no such GPU in the catalogue; {hint}there are {}", all.join(", "))
-    })
+/// Reads a GPU's name; help and completions list all there are.
+pub(super) fn gpu_named() -> impl TypedValueParser<Value = &'static Gpu> {
+    PossibleValuesParser::new(gpu::CATALOGUE.iter().map(|gpu| gpu.name)).map(|name| Gpu::named(&name).expect("it is in the catalogue"))
 }

@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ANSWERS.csv", conflicts_with = "answers")]
     from: Option<PathBuf>,
     /// With --from, the GPU that gave the answers
-    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named, requires = "from")]
+    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named(), requires = "from")]
     gpu: &'static Gpu,
     /// Write the GPU's answers too
     #[arg(long, value_name = "ANSWERS.csv")]

@@ -52,7 +52,7 @@ pub(super) struct Args {
     #[arg(long)]
     svg: bool,
     /// Show this GPU's memory as a line (repeatable, or joined by commas)
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = gpu_named)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = gpu_named())]
     gpu: Vec<&'static Gpu>,
     /// Draw a sweep along this axis, as in train.batch_size
     #[arg(long, value_name = "KEY")]

@@ -61,7 +61,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
     /// The GPU whose memory behaviour counts, and whose memory is the limit unless --memory is given
-    #[arg(long, value_name = "NAME", value_parser = gpu_named)]
+    #[arg(long, value_name = "NAME", value_parser = gpu_named())]
     gpu: Option<&'static Gpu>,
     /// The setting to be made as large as possible
     #[arg(long, value_name = "KEY", default_value = "train.batch_size")]

@@ -47,7 +47,7 @@ pub(in super::super) struct Args {
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<Size>,
     /// The GPU whose total memory counts
-    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named)]
+    #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named())]
     gpu: &'static Gpu,
     /// Of a snapshot of several GPUs, the one to replay
     #[arg(long, value_name = "N")]
