@@ -1,16 +1,10 @@
-//! Tensors: a shape over a storage. Cloning one is another handle on the same tensor, as a second Python variable or C++ handle is;
+//! A tensor: a shape over a storage. Cloning one is another handle on the same tensor, as a second Python variable or C++ handle is;
 //! [`alias`](Tensor::alias) and [`view`](Tensor::view) make a new tensor over the same storage, of which a view holds its base. PyTorch
 //! decides by both counts whether a gradient may be taken over or added to in place, so both can be read.
 
-mod memory;
-mod reshape;
-mod storage;
-
 use std::rc::Rc;
 
-pub use memory::{Memory, SharedWatcher, Watcher};
-pub use storage::Storage;
-
+use super::storage::Storage;
 use crate::device::Operand;
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::record::Category;
