@@ -100,6 +100,20 @@ fn every_experiment_says_what_it_shows_and_names_the_schema() {
 }
 
 #[test]
+fn the_list_of_experiments_has_each_with_its_description() {
+    let list = read_to_string(repository().join("experiments/README.md")).unwrap();
+    for (folder, prefix) in [(SMALL, ""), (NETWORKS, "networks/")] {
+        for path in crate::support::experiments(folder) {
+            let text = read_to_string(&path).unwrap();
+            let description = text.lines().find_map(|l| l.strip_prefix("description = \"")?.strip_suffix('"')).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let row = format!("| [`{name}`]({prefix}{name}) | {description} |\n");
+            assert!(list.contains(&row), "experiments/README.md has no row {row}");
+        }
+    }
+}
+
+#[test]
 fn the_committed_schema_is_the_one_generated() {
     let generated = Sandbox::new().run(&["schema"]).exits(0).stdout;
     assert!(
