@@ -31,7 +31,8 @@ pub enum Workspace {
 }
 
 impl Workspace {
-    /// PyTorch's default sizes (`CublasHandlePool.cpp`), in bytes.
+    /// PyTorch's default sizes (`CublasHandlePool.cpp`), in bytes; cuBLAS's before Hopper is what `CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8` asks
+    /// for.
     fn bytes(self, gpu: &Gpu) -> u64 {
         match self {
             Self::Cublas if gpu.capability == (9, 0) => 32 * MIB,

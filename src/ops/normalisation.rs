@@ -7,6 +7,14 @@ use super::rule::{Backward, Forward, Gradient, Output, Saved, Slot};
 use crate::gpu::Gpu;
 use crate::meta::{Shape, TensorMeta};
 
+/// More rows than this are summed in two passes (`LayerNormBackwardKernelImplInternal` of `layer_norm_kernel.cu`), unless blocks of
+/// [`WARP`] columns each occupy half of the multiprocessors.
+const MANY_ROWS: u64 = 64 * 1024;
+/// Columns, and rows, of a block of the first pass.
+const WARP: u64 = 32;
+/// The most blocks of the first pass.
+const MOST_BLOCKS: u64 = 32 * 1024;
+
 /// What forward keeps a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistics {
@@ -50,7 +58,7 @@ pub fn backward(gpu: &Gpu, inputs: &[TensorMeta], incoming: Option<&TensorMeta>,
     let x = &inputs[0];
     let (rows, columns) = (x.shape.rows(), x.shape.last());
     let parameters: Vec<usize> = (1..inputs.len()).filter(|&i| needs[i]).collect();
-    if rows > 65_536 && columns / 32 < u64::from(gpu.multiprocessors / 2) && !parameters.is_empty() {
+    if rows > MANY_ROWS && columns / WARP < u64::from(gpu.multiprocessors / 2) && !parameters.is_empty() {
         let partial = partial_sums(rows, columns, &inputs[parameters[0]]);
         let partials: Vec<usize> = parameters.iter().map(|_| r.tensor(&partial)).collect();
         for &i in &parameters {
@@ -74,11 +82,11 @@ fn contiguous_copy(r: &mut Recipe, t: &TensorMeta) -> Option<Slot> {
     (!t.is_contiguous()).then(|| r.tensor(&t.like()))
 }
 
-/// One row of sums for each thread block that works down the rows: 32 columns by 32 rows a block, fewer where the grid grows too large.
+/// One row of sums for each thread block that works down the rows, fewer where the grid grows too large.
 fn partial_sums(rows: u64, columns: u64, parameter: &TensorMeta) -> TensorMeta {
-    let (across, mut down) = (columns.div_ceil(32), rows.div_ceil(32));
-    if across * down > 32_768 {
-        down = (32_768 / across).max(1);
+    let (across, mut down) = (columns.div_ceil(WARP), rows.div_ceil(WARP));
+    if across * down > MOST_BLOCKS {
+        down = (MOST_BLOCKS / across).max(1);
     }
     let shape = Shape::new([down, columns]).expect("no larger than the input");
     TensorMeta::contiguous(shape, parameter.dtype)

@@ -103,7 +103,9 @@ pub struct Backward {
 }
 
 impl Library {
-    /// What the library's handle takes on a thread, in bytes: PyTorch's defaults, which depend on the GPU alone.
+    /// What the library's handle takes on a thread, in bytes. These are PyTorch's defaults, which depend on the GPU alone: of cuBLAS
+    /// `:4096:2:16:8`, two chunks of 4096 KiB and eight of 16, but on Hopper one of 32 MiB (`getChosenWorkspaceSize`), of cuBLASLt
+    /// `CUBLASLT_WORKSPACE_SIZE`.
     #[must_use]
     pub const fn workspace_bytes(self, gpu: &Gpu) -> u64 {
         match (self, gpu.capability) {

@@ -82,7 +82,8 @@ impl Embedding {
             } else {
                 2816
             };
-            let _sort = exec.scratch(2 * aligned(list) + n.div_ceil(tile) * 1024 + 16_895)?;
+            // Keys and values a second time, 256 counters of 4 bytes a tile, and 256 of 8 for each of eight passes; the rest aligns.
+            let _sort = exec.scratch(2 * aligned(list) + n.div_ceil(tile) * 1024 + 8 * 256 * 8 + 511)?;
         }
         let out = exec.empty(weight.like())?;
         scratch.take(exec, list)?;
