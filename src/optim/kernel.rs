@@ -34,7 +34,7 @@ impl Scaling {
     /// What a fused step does first: whether it goes on, with its gradients divided by the scale.
     ///
     /// On a GPU it always goes on: its kernels look at both scalars themselves, so that nobody waits for them.
-    pub(super) fn unscale(&self, exec: &Exec, trained: &[Trained]) -> bool {
+    fn unscale(&self, exec: &Exec, trained: &[Trained]) -> bool {
         let mut goes_on = true;
         exec.on_host(|host| {
             goes_on = host.values::<f32>(self.found_inf.operand())[0] == 0.0;
@@ -63,7 +63,7 @@ pub struct SavedState {
 
 impl SavedState {
     /// Fills a parameter's state, where the save has it.
-    pub(super) fn fill(&self, exec: &Exec, parameter: usize, state: &[(&str, Option<&Tensor>)]) {
+    fn fill(&self, exec: &Exec, parameter: usize, state: &[(&str, Option<&Tensor>)]) {
         let Some(saved) = self.parameters.get(parameter).filter(|_| exec.computes()) else { return };
         for (name, tensor) in state {
             if let (Some(stored), Some(tensor)) = (saved.get(*name), tensor)
@@ -76,7 +76,7 @@ impl SavedState {
 }
 
 /// A parameter's state, taken from the device.
-pub(super) fn taken(exec: &Exec, state: &[(&str, Option<&Tensor>)]) -> BTreeMap<String, Stored> {
+fn taken(exec: &Exec, state: &[(&str, Option<&Tensor>)]) -> BTreeMap<String, Stored> {
     let stored = |(name, tensor): &(&str, Option<&Tensor>)| {
         let tensor = (*tensor)?;
         let (dtype, shape) = (tensor.dtype(), tensor.shape().dims().to_vec());
@@ -106,12 +106,76 @@ impl Optimizer {
     /// # Errors
     /// Out of memory (Adagrad creates its state here).
     pub fn stepper(&self, exec: &Exec, parameters: &[Tensor]) -> Result<Box<dyn Stepper>> {
+        let count = parameters.len();
         Ok(match *self {
-            Self::Sgd(sgd) => Box::new(super::sgd::kernel::Stepper::new(sgd, parameters.len())),
-            Self::Adam(adam) => Box::new(super::adam::kernel::Stepper::new(adam, parameters.len())),
-            Self::Adagrad(adagrad) => Box::new(super::adagrad::kernel::Stepper::new(adagrad, exec, parameters)?),
-            Self::RmsProp(rmsprop) => Box::new(super::rmsprop::kernel::Stepper::new(rmsprop, parameters.len())),
+            Self::Sgd(sgd) => Resumable::boxed(super::sgd::kernel::Steps::new(sgd, count), count),
+            Self::Adam(adam) => Resumable::boxed(super::adam::kernel::Steps::new(adam, count), count),
+            Self::Adagrad(adagrad) => Resumable::boxed(super::adagrad::kernel::Steps::new(adagrad, exec, parameters)?, count),
+            Self::RmsProp(rmsprop) => Resumable::boxed(super::rmsprop::kernel::Steps::new(rmsprop, count), count),
         })
+    }
+}
+
+/// A parameter's state by PyTorch's names; of what is absent, nothing.
+pub(super) type NamedState<'a> = Vec<(&'static str, Option<&'a Tensor>)>;
+
+/// What is an optimizer's own about its steps.
+pub(super) trait Steps {
+    /// The state of a parameter, by its number; empty where it has none yet.
+    fn state(&self, parameter: usize) -> NamedState<'_>;
+
+    /// Steps made, by parameter; empty where it does not count them on the host.
+    fn counts(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Goes on counting from these.
+    fn count_from(&mut self, _counts: &[u64]) {}
+
+    /// What a step allocates: state that is not there yet, and temporaries, which have died when it returns.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn allocate(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()>;
+
+    /// Updates the parameters.
+    fn update(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>);
+}
+
+/// An optimizer that can go on from a save.
+struct Resumable<S> {
+    steps: S,
+    parameters: usize,
+    /// What it goes on from, until it has taken that over.
+    saved: Option<SavedState>,
+}
+
+impl<S: Steps + 'static> Resumable<S> {
+    fn boxed(steps: S, parameters: usize) -> Box<dyn Stepper> {
+        Box::new(Self { steps, parameters, saved: None })
+    }
+}
+
+impl<S: Steps> Stepper for Resumable<S> {
+    fn save(&self, exec: &Exec) -> SavedState {
+        let parameters = || (0..self.parameters).map(|i| taken(exec, &self.steps.state(i))).collect();
+        self.saved.clone().unwrap_or_else(|| SavedState { parameters: parameters(), steps: self.steps.counts() })
+    }
+
+    fn restore(&mut self, saved: SavedState) {
+        self.saved = Some(saved);
+    }
+
+    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
+        self.steps.allocate(exec, trained)?;
+        if let Some(saved) = self.saved.take() {
+            (0..self.parameters).for_each(|i| saved.fill(exec, i, &self.steps.state(i)));
+            self.steps.count_from(&saved.steps);
+        }
+        if scaling.is_none_or(|s| s.unscale(exec, trained)) {
+            self.steps.update(exec, trained, scaling);
+        }
+        Ok(())
     }
 }
 

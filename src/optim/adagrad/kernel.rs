@@ -3,7 +3,7 @@
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, taken, temporaries};
+use crate::optim::kernel::{self, NamedState, Scaling, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Adagrad, Implementation};
 use crate::tensor::Tensor;
 
@@ -13,20 +13,18 @@ const EPS: f64 = 1e-10;
 static SOURCE: Source = Source { name: "adagrad", text: include_str!("kernel.cu") };
 
 /// Adagrad with its sums of squares.
-pub(in crate::optim) struct Stepper {
+pub(in crate::optim) struct Steps {
     adagrad: Adagrad,
     sums: Vec<Tensor>,
-    /// What it goes on from, until it has taken that over.
-    saved: Option<SavedState>,
 }
 
-impl Stepper {
+impl Steps {
     pub(in crate::optim) fn new(adagrad: Adagrad, exec: &Exec, parameters: &[Tensor]) -> Result<Self> {
         let sums = parameters.iter().map(|p| state_like(exec, p)).collect::<Result<_>>()?;
-        Ok(Self { adagrad, sums, saved: None })
+        Ok(Self { adagrad, sums })
     }
 
-    fn update(&self, host: &Host, trained: &[Trained]) {
+    fn update_on_host(&self, host: &Host, trained: &[Trained]) {
         for (t, sum) in trained.iter().zip(&self.sums) {
             let (p, Some(grad)) = (&t.parameter, &t.grad) else { continue };
             map!(host, (lr = self.adagrad.lr, eps = EPS), [grad, p, sum] => [p, sum], |grad, p, sum| {
@@ -49,20 +47,12 @@ impl Stepper {
     }
 }
 
-/// PyTorch's name of the state.
-const SUM: &str = "sum";
-
-impl kernel::Stepper for Stepper {
-    fn save(&self, exec: &Exec) -> SavedState {
-        let now = || self.sums.iter().map(|sum| taken(exec, &[(SUM, Some(sum))])).collect();
-        self.saved.clone().unwrap_or_else(|| SavedState { parameters: now(), steps: Vec::new() })
+impl kernel::Steps for Steps {
+    fn state(&self, parameter: usize) -> NamedState<'_> {
+        vec![("sum", Some(&self.sums[parameter]))]
     }
 
-    fn restore(&mut self, saved: SavedState) {
-        self.saved = Some(saved);
-    }
-
-    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+    fn allocate(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         match self.adagrad.implementation {
             Implementation::ForLoop => {
                 // Python's variable `std`: the last parameter's temporary lives until it is assigned anew.
@@ -78,11 +68,11 @@ impl kernel::Stepper for Stepper {
                 drop((numerator, std));
             }
         }
-        if let Some(saved) = self.saved.take() {
-            self.sums.iter().enumerate().for_each(|(i, sum)| saved.fill(exec, i, &[(SUM, Some(sum))]));
-        }
-        exec.on_host(|host| self.update(host, trained));
-        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
         Ok(())
+    }
+
+    fn update(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) {
+        exec.on_host(|host| self.update_on_host(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
     }
 }

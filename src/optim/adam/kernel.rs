@@ -7,7 +7,7 @@ use crate::device::cuda::{Cuda, Entry, Kernel, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::DType;
-use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, step_counter, taken, temporaries};
+use crate::optim::kernel::{self, NamedState, Scaling, Trained, address, launch, state_like, step_counter, temporaries};
 use crate::optim::{Adam, Implementation};
 use crate::tensor::Tensor;
 
@@ -31,11 +31,9 @@ struct Settings {
 }
 
 /// Adam with its moments.
-pub(in crate::optim) struct Stepper {
+pub(in crate::optim) struct Steps {
     adam: Adam,
     state: Vec<Option<State>>,
-    /// What it goes on from, until it has taken that over.
-    saved: Option<SavedState>,
 }
 
 /// One parameter's state, in the order of its creation. Without `fused` the step counts on the host.
@@ -65,9 +63,9 @@ impl State {
     }
 }
 
-impl Stepper {
+impl Steps {
     pub(in crate::optim) fn new(adam: Adam, parameters: usize) -> Self {
-        Self { adam, state: (0..parameters).map(|_| None).collect(), saved: None }
+        Self { adam, state: (0..parameters).map(|_| None).collect() }
     }
 
     /// Whether weight decay is added to the gradient, in a temporary.
@@ -84,16 +82,6 @@ impl Stepper {
         Ok(())
     }
 
-    /// The values of a save, now that there is room for them.
-    fn take_over(&mut self, exec: &Exec) {
-        let Some(saved) = self.saved.take() else { return };
-        for (i, state) in self.state.iter_mut().enumerate() {
-            let Some(state) = state else { continue };
-            saved.fill(exec, i, &state.named());
-            state.steps = saved.steps.get(i).and_then(|&n| i32::try_from(n).ok()).unwrap_or(0);
-        }
-    }
-
     fn updated<'a>(&'a self, trained: &'a [Trained]) -> impl Iterator<Item = (&'a State, &'a Tensor)> {
         self.state.iter().zip(trained).filter_map(|(state, t)| Some((state.as_ref()?, t.grad.as_ref()?)))
     }
@@ -108,7 +96,7 @@ impl Stepper {
         }
     }
 
-    fn update(&self, host: &Host, trained: &[Trained]) {
+    fn update_on_host(&self, host: &Host, trained: &[Trained]) {
         for (t, state) in trained.iter().zip(&self.state) {
             if let (Some(grad), Some(state)) = (&t.grad, state) {
                 with_real!([grad], R => update::<R>(host, self.adam, grad.operand(), t.parameter.operand(), state));
@@ -202,40 +190,42 @@ fn update<R: Real>(host: &Host, adam: Adam, grad: Operand<'_>, p: Operand<'_>, s
     }
 }
 
-impl State {
-    /// By PyTorch's names.
-    fn named(&self) -> [(&'static str, Option<&Tensor>); 4] {
-        let moments = [("exp_avg", Some(&self.exp_avg)), ("exp_avg_sq", Some(&self.exp_avg_sq))];
-        [moments[0], moments[1], ("max_exp_avg_sq", self.max_exp_avg_sq.as_ref()), ("step", self.step.as_ref())]
-    }
-}
-
-impl kernel::Stepper for Stepper {
-    fn save(&self, exec: &Exec) -> SavedState {
-        let of = |state: &Option<State>| state.as_ref().map(|s| taken(exec, &s.named())).unwrap_or_default();
-        let steps = |state: &Option<State>| state.as_ref().map_or(0, |s| u64::from(s.steps.unsigned_abs()));
-        let now = || SavedState { parameters: self.state.iter().map(of).collect(), steps: self.state.iter().map(steps).collect() };
-        self.saved.clone().unwrap_or_else(now)
+impl kernel::Steps for Steps {
+    fn state(&self, parameter: usize) -> NamedState<'_> {
+        let Some(state) = &self.state[parameter] else { return Vec::new() };
+        vec![
+            ("exp_avg", Some(&state.exp_avg)),
+            ("exp_avg_sq", Some(&state.exp_avg_sq)),
+            ("max_exp_avg_sq", state.max_exp_avg_sq.as_ref()),
+            ("step", state.step.as_ref()),
+        ]
     }
 
-    fn restore(&mut self, saved: SavedState) {
-        self.saved = Some(saved);
+    fn counts(&self) -> Vec<u64> {
+        self.state.iter().map(|state| state.as_ref().map_or(0, |s| u64::from(s.steps.unsigned_abs()))).collect()
     }
 
-    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
+    fn count_from(&mut self, counts: &[u64]) {
+        for (i, state) in self.state.iter_mut().enumerate() {
+            if let Some(state) = state {
+                state.steps = counts.get(i).and_then(|&n| i32::try_from(n).ok()).unwrap_or(0);
+            }
+        }
+    }
+
+    fn allocate(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         self.create_state(exec, trained)?;
-        self.take_over(exec);
         match self.adam.implementation {
-            Implementation::ForLoop => self.for_loop(exec, trained)?,
-            Implementation::Foreach => self.foreach(exec, trained)?,
+            Implementation::ForLoop => self.for_loop(exec, trained),
+            Implementation::Foreach => self.foreach(exec, trained),
             // One kernel, no temporaries.
-            Implementation::Fused => {}
+            Implementation::Fused => Ok(()),
         }
-        if scaling.is_none_or(|s| s.unscale(exec, trained)) {
-            self.count_step(exec, trained);
-            exec.on_host(|host| self.update(host, trained));
-            exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
-        }
-        Ok(())
+    }
+
+    fn update(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) {
+        self.count_step(exec, trained);
+        exec.on_host(|host| self.update_on_host(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
     }
 }

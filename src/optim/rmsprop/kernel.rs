@@ -6,7 +6,7 @@ use crate::device::Operand;
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, Real, with_real};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, SavedState, Scaling, Trained, address, launch, state_like, taken, temporaries};
+use crate::optim::kernel::{self, NamedState, Scaling, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Implementation, RmsProp};
 use crate::tensor::Tensor;
 
@@ -29,11 +29,9 @@ struct Settings {
 }
 
 /// RMSprop with its averages.
-pub(in crate::optim) struct Stepper {
+pub(in crate::optim) struct Steps {
     rmsprop: RmsProp,
     state: Vec<Option<State>>,
-    /// What it goes on from, until it has taken that over.
-    saved: Option<SavedState>,
 }
 
 /// One parameter's state, in the order of its creation.
@@ -43,9 +41,9 @@ struct State {
     grad_avg: Option<Tensor>,
 }
 
-impl Stepper {
+impl Steps {
     pub(in crate::optim) fn new(rmsprop: RmsProp, parameters: usize) -> Self {
-        Self { rmsprop, state: (0..parameters).map(|_| None).collect(), saved: None }
+        Self { rmsprop, state: (0..parameters).map(|_| None).collect() }
     }
 
     fn create_state(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
@@ -76,7 +74,7 @@ impl Stepper {
         launch(cuda, &SOURCE, "rmsprop", entries, |_| bytemuck::bytes_of(&settings).to_vec(), &[]);
     }
 
-    fn update(&self, host: &Host, trained: &[Trained]) {
+    fn update_on_host(&self, host: &Host, trained: &[Trained]) {
         for (t, state) in trained.iter().zip(&self.state) {
             if let (Some(grad), Some(state)) = (&t.grad, state) {
                 with_real!([grad], R => update::<R>(host, self.rmsprop, grad.operand(), t.parameter.operand(), state));
@@ -115,25 +113,17 @@ fn update<R: Real>(host: &Host, rmsprop: RmsProp, grad: Operand<'_>, p: Operand<
     }
 }
 
-impl State {
-    /// By PyTorch's names.
-    fn named(&self) -> [(&'static str, Option<&Tensor>); 3] {
-        [("square_avg", Some(&self.square_avg)), ("momentum_buffer", self.momentum_buffer.as_ref()), ("grad_avg", self.grad_avg.as_ref())]
-    }
-}
-
-impl kernel::Stepper for Stepper {
-    fn save(&self, exec: &Exec) -> SavedState {
-        let of = |state: &Option<State>| state.as_ref().map(|s| taken(exec, &s.named())).unwrap_or_default();
-        let now = || SavedState { parameters: self.state.iter().map(of).collect(), steps: Vec::new() };
-        self.saved.clone().unwrap_or_else(now)
+impl kernel::Steps for Steps {
+    fn state(&self, parameter: usize) -> NamedState<'_> {
+        let Some(state) = &self.state[parameter] else { return Vec::new() };
+        vec![
+            ("square_avg", Some(&state.square_avg)),
+            ("momentum_buffer", state.momentum_buffer.as_ref()),
+            ("grad_avg", state.grad_avg.as_ref()),
+        ]
     }
 
-    fn restore(&mut self, saved: SavedState) {
-        self.saved = Some(saved);
-    }
-
-    fn step(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) -> Result<()> {
+    fn allocate(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         self.create_state(exec, trained)?;
         match self.rmsprop.implementation {
             Implementation::ForLoop => {
@@ -144,18 +134,13 @@ impl kernel::Stepper for Stepper {
                 }
             }
             // There is no fused one, in PyTorch or in the language.
-            Implementation::Foreach | Implementation::Fused => {
-                let avg = temporaries(exec, self.square_avgs())?;
-                drop(avg);
-            }
+            Implementation::Foreach | Implementation::Fused => drop(temporaries(exec, self.square_avgs())?),
         }
-        if let Some(saved) = self.saved.take() {
-            for (i, state) in self.state.iter().enumerate() {
-                state.iter().for_each(|state| saved.fill(exec, i, &state.named()));
-            }
-        }
-        exec.on_host(|host| self.update(host, trained));
-        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
         Ok(())
+    }
+
+    fn update(&mut self, exec: &Exec, trained: &[Trained], _scaling: Option<&Scaling>) {
+        exec.on_host(|host| self.update_on_host(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained));
     }
 }

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::device::cuda::{Cuda, Entry, Source};
 use crate::device::host::{Host, map};
 use crate::exec::{Exec, Result};
-use crate::optim::kernel::{self, SavedState, Scaling, Temporaries, Trained, address, launch, state_like, taken, temporaries};
+use crate::optim::kernel::{self, NamedState, Scaling, Temporaries, Trained, address, launch, state_like, temporaries};
 use crate::optim::{Implementation, Sgd};
 use crate::tensor::Tensor;
 
@@ -23,16 +23,14 @@ struct Settings {
 }
 
 /// SGD with its momentum buffers.
-pub(in crate::optim) struct Stepper {
+pub(in crate::optim) struct Steps {
     sgd: Sgd,
     buffers: Vec<Option<Tensor>>,
-    /// What it goes on from, until it has taken that over.
-    saved: Option<SavedState>,
 }
 
-impl Stepper {
+impl Steps {
     pub(in crate::optim) fn new(sgd: Sgd, parameters: usize) -> Self {
-        Self { sgd, buffers: vec![None; parameters], saved: None }
+        Self { sgd, buffers: vec![None; parameters] }
     }
 
     fn decays(&self) -> bool {
@@ -77,7 +75,7 @@ impl Stepper {
         if self.has_momentum() { self.create_buffers(exec, trained) } else { Ok(()) }
     }
 
-    fn update(&self, host: &Host, trained: &[Trained]) {
+    fn update_on_host(&self, host: &Host, trained: &[Trained]) {
         let Sgd { lr, momentum, nesterov, weight_decay, .. } = self.sgd;
         for (t, buffer) in trained.iter().zip(&self.buffers) {
             let (p, Some(grad)) = (&t.parameter, &t.grad) else { continue };
@@ -115,32 +113,21 @@ impl Stepper {
     }
 }
 
-/// PyTorch's name of the state.
-const BUFFER: &str = "momentum_buffer";
-
-impl kernel::Stepper for Stepper {
-    fn save(&self, exec: &Exec) -> SavedState {
-        let now = || self.buffers.iter().map(|buffer| taken(exec, &[(BUFFER, buffer.as_ref())])).collect();
-        self.saved.clone().unwrap_or_else(|| SavedState { parameters: now(), steps: Vec::new() })
+impl kernel::Steps for Steps {
+    fn state(&self, parameter: usize) -> NamedState<'_> {
+        vec![("momentum_buffer", self.buffers[parameter].as_ref())]
     }
 
-    fn restore(&mut self, saved: SavedState) {
-        self.saved = Some(saved);
-    }
-
-    fn step(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) -> Result<()> {
+    fn allocate(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         match self.sgd.implementation {
-            Implementation::ForLoop => self.for_loop(exec, trained)?,
-            Implementation::Foreach => self.foreach(exec, trained)?,
-            Implementation::Fused => self.fused(exec, trained)?,
+            Implementation::ForLoop => self.for_loop(exec, trained),
+            Implementation::Foreach => self.foreach(exec, trained),
+            Implementation::Fused => self.fused(exec, trained),
         }
-        if let Some(saved) = self.saved.take() {
-            self.buffers.iter().enumerate().for_each(|(i, buffer)| saved.fill(exec, i, &[(BUFFER, buffer.as_ref())]));
-        }
-        if scaling.is_none_or(|s| s.unscale(exec, trained)) {
-            exec.on_host(|host| self.update(host, trained));
-            exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
-        }
-        Ok(())
+    }
+
+    fn update(&mut self, exec: &Exec, trained: &[Trained], scaling: Option<&Scaling>) {
+        exec.on_host(|host| self.update_on_host(host, trained));
+        exec.on_cuda(|gpu| self.update_on_cuda(gpu, trained, scaling));
     }
 }
