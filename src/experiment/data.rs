@@ -110,7 +110,7 @@ fn feed(values: &Values, prepare: Vec<Step>, folder: &Path, plan: &Plan, entry: 
 /// What the model takes as its input, and the loss as its target.
 fn slots(plan: &Plan) -> (Slot, Option<Slot>) {
     let program = &plan.programs[0];
-    let meta = |id: ValueId| &program.values[id.0 as usize];
+    let meta = |id: ValueId| program.meta(id);
     let sample = |id| meta(id).shape.dims()[1..].to_vec();
     let input = Slot {
         name: "the model's input",

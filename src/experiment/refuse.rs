@@ -57,12 +57,12 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
 /// What only the plan shows: types that operators do not take together, an output that the loss cannot view, nothing to train, and tensors
 /// that autograd keeps and another operator writes into.
 pub(super) fn plan(plan: &Plan, loss: Loss, origins: &[Origin], train: &Entry, reader: &mut Reader) {
-    let known = |layer: LayerId| origins.get(layer.0 as usize).copied().filter(|o| *o != Origin::NONE);
+    let known = |layer: LayerId| origins.get(layer.index()).copied().filter(|o| *o != Origin::NONE);
     if plan.settings.amp.is_some() {
         let mut seen = BTreeSet::new();
         let mut refused = |op: &dyn OpRule, inputs: &[TensorMeta], words: String, layer: LayerId| {
             let Some(origin) = known(layer).filter(|o| seen.insert(*o)) else { return };
-            let (name, path) = (op.name(), &plan.layers[layer.0 as usize].path);
+            let (name, path) = (op.name(), &plan.layers[layer.index()].path);
             let (of, parameters) = (inputs[0].dtype, plan.settings.dtype);
             let message = format!(
                 "autocast gives {name} (layer {path}) an input of type {of}, which it does not take with parameters of type {parameters}"
@@ -75,7 +75,7 @@ pub(super) fn plan(plan: &Plan, loss: Loss, origins: &[Origin], train: &Entry, r
             types(&program.forward, &program.values, &mut refused);
         }
     }
-    let output = |p: &Program| p.values[p.forward.result.0 as usize].clone();
+    let output = |p: &Program| p.meta(p.forward.result).clone();
     if plan.programs.iter().any(|p| p.criterion.is_some() && !loss.can_view(&output(p))) {
         let message = "cross_entropy views the model's output as rows of classes, but the last layer leaves it with the length outermost";
         let words = "PyTorch: `view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
@@ -106,7 +106,7 @@ fn types(body: &Body, values: &[TensorMeta], refused: &mut impl FnMut(&dyn OpRul
     for step in &body.steps {
         match step {
             Step::Run { op, inputs, layer, .. } => {
-                let inputs: Vec<TensorMeta> = inputs.iter().map(|v| values[v.0 as usize].clone()).collect();
+                let inputs: Vec<TensorMeta> = inputs.iter().map(|v| values[v.index()].clone()).collect();
                 if let Some(words) = op.rule().refuses(&inputs) {
                     refused(op.rule(), &inputs, words, *layer);
                 }
@@ -118,7 +118,7 @@ fn types(body: &Body, values: &[TensorMeta], refused: &mut impl FnMut(&dyn OpRul
 }
 
 fn overwritten(plan: &Plan, found: &Modified, span: super::Span) -> Diagnostic {
-    let path = |layer: LayerId| &plan.layers[layer.0 as usize].path;
+    let path = |layer: LayerId| &plan.layers[layer.index()].path;
     let (writer, keeper) = (path(found.writer), path(found.keeper));
     let what = match found.kept {
         Kept::Output(op) => format!("the output that `{op}` (layer {keeper}) keeps for backward"),

@@ -13,9 +13,25 @@ use crate::optim::Optimizer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub u32);
 
+impl ValueId {
+    /// The index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A layer of the file, by number: an index into [`Plan::layers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerId(pub u32);
+
+impl LayerId {
+    /// The index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A layer as reports name it, e.g. `3.residual.0.linear`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +138,14 @@ pub struct Program {
     pub autocast_cache: Vec<ValueId>,
     /// `loss = loss / accumulation_steps`, after autocast has ended.
     pub divide: Option<Body>,
+}
+
+impl Program {
+    /// Shape and type of a value.
+    #[must_use]
+    pub fn meta(&self, value: ValueId) -> &TensorMeta {
+        &self.values[value.index()]
+    }
 }
 
 /// What the script does with the loss after each micro-step.

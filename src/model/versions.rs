@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
     }
 
     fn region(&mut self, input: ValueId, body: &Body) -> bool {
-        let argument = self.storage[input.0 as usize];
+        let argument = self.storage[input.index()];
         let version = self.writes[argument].0;
         self.regions += 1;
         let keeps = self.body(body);
@@ -94,11 +94,11 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, rule: &dyn crate::ops::OpRule, inputs: &[ValueId], outputs: &[ValueId], layer: LayerId) -> bool {
-        let metas: Vec<TensorMeta> = inputs.iter().map(|v| self.program.values[v.0 as usize].clone()).collect();
-        let needs: Vec<bool> = inputs.iter().map(|v| self.needs_grad[v.0 as usize]).collect();
+        let metas: Vec<TensorMeta> = inputs.iter().map(|&v| self.program.meta(v).clone()).collect();
+        let needs: Vec<bool> = inputs.iter().map(|v| self.needs_grad[v.index()]).collect();
         // Which tensors are kept does not depend on the GPU.
         let forward = rule.forward(RuleContext::from(&CATALOGUE[0]), &metas, &needs);
-        let input = |i: usize| inputs[i].0 as usize;
+        let input = |i: usize| inputs[i].index();
         let mut keeps = false;
         for effect in &forward.effects {
             let Effect::Keep(saved) = effect else { continue };
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
             }
         }
         for (output, value) in forward.outputs.iter().zip(outputs) {
-            let value = value.0 as usize;
+            let value = value.index();
             self.needs_grad[value] = needs.contains(&true);
             match output {
                 Output::New(..) | Output::NewView(..) | Output::Alias(..) => {}
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         }
         for effect in &forward.effects {
             if let (Effect::Keep(Saved::Output(i)), 0) = (effect, self.regions) {
-                let storage = self.storage[outputs[*i].0 as usize];
+                let storage = self.storage[outputs[*i].index()];
                 self.kept.push((storage, self.writes[storage].0, layer, Kept::Output(rule.name())));
             }
         }

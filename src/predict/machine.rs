@@ -76,7 +76,7 @@ impl<'l, 'g> Machine<'l, 'g> {
 
     /// What a value's variable holds now.
     pub(super) fn variable(&self, scope: &Scope, value: ValueId) -> Variable {
-        match self.state.get(value.0 as usize) {
+        match self.state.get(value.index()) {
             Some(&storage) => Variable { storage, ..Variable::UNBOUND },
             None => scope.get(value),
         }

@@ -13,7 +13,7 @@ impl Machine<'_, '_> {
     pub(super) fn node(&mut self, program: &Compiled<'_>, id: OpId, scope: &Scope) -> NodeId {
         let op = &program.ops[id as usize];
         let written = op.results.iter().find_map(|r| if let Source::InPlace(i) = *r { Some(i) } else { None });
-        let view = written.and_then(|i| program.views[op.inputs[i].0 as usize].as_ref());
+        let view = written.and_then(|i| program.views[op.inputs[i].index()].as_ref());
         let kind = match (view, op.results[0]) {
             (Some(view), _) => Kind::OnView(view.base.clone()),
             (None, Source::View(_)) => Kind::View,
@@ -26,7 +26,7 @@ impl Machine<'_, '_> {
         for (i, (&value, &needed)) in op.inputs.iter().zip(&op.needs).enumerate() {
             let edge = if !needed {
                 Edge::None
-            } else if (value.0 as usize) < self.state.len() {
+            } else if value.index() < self.state.len() {
                 Edge::Leaf(value.0)
             } else {
                 let variable = self.variable(scope, value);
@@ -75,7 +75,7 @@ impl Machine<'_, '_> {
     /// The node of a tensor that `writer` has written into. For a view that is a node of its own, made anew, which leads to the
     /// base's: the base too has been written by `writer`.
     pub(super) fn after_writing(&mut self, program: &Compiled<'_>, written: ValueId, writer: NodeId, scope: &mut Scope) -> NodeId {
-        let (Some(view), true) = (&program.views[written.0 as usize], writer != NO_NODE) else { return writer };
+        let (Some(view), true) = (&program.views[written.index()], writer != NO_NODE) else { return writer };
         let op = self.graph.node(writer).op;
         let node = self.graph.add(op, Kind::Strided(view.base.clone()), 1);
         self.graph.connect(node, Edge::Node(writer, 0));

@@ -150,8 +150,8 @@ impl<'p> Compiled<'p> {
 
     /// The first value in the storage of this one, where a node writes into that.
     pub(super) fn written(&self, value: ValueId) -> Option<ValueId> {
-        let (first, _) = self.storages[value.0 as usize];
-        self.storages[first.0 as usize].1.then_some(first)
+        let (first, _) = self.storages[value.index()];
+        self.storages[first.index()].1.then_some(first)
     }
 }
 
@@ -222,17 +222,17 @@ impl<'p> Compiling<'p, '_> {
     }
 
     fn run(&mut self, rule: &'p dyn OpRule, inputs: &[ValueId], outputs: &[ValueId], layer: LayerId) {
-        let metas: Vec<TensorMeta> = inputs.iter().map(|v| self.program.values[v.0 as usize].clone()).collect();
-        let needs: Vec<bool> = inputs.iter().map(|v| self.requires[v.0 as usize]).collect();
+        let metas: Vec<TensorMeta> = inputs.iter().map(|&v| self.program.meta(v).clone()).collect();
+        let needs: Vec<bool> = inputs.iter().map(|v| self.requires[v.index()]).collect();
         let forward = rule.forward(self.cx, &metas, &needs);
         let results: Vec<Source> = forward.outputs.iter().zip(outputs).map(|(output, &value)| self.result(output, value, inputs)).collect();
         let is_node = needs.contains(&true) && !results.iter().all(|r| matches!(r, Source::Same(_)));
         for (result, v) in results.iter().zip(outputs) {
-            let v = v.0 as usize;
+            let v = v.index();
             if let Source::View(i) | Source::Same(i) | Source::InPlace(i) = *result {
-                let (first, _) = self.storages[inputs[i].0 as usize];
+                let (first, _) = self.storages[inputs[i].index()];
                 self.storages[v].0 = first;
-                self.storages[first.0 as usize].1 |= is_node && matches!(result, Source::InPlace(_));
+                self.storages[first.index()].1 |= is_node && matches!(result, Source::InPlace(_));
             }
             let required = if let Source::Same(i) = *result { needs[i] } else { is_node };
             self.requires[v] = required && self.program.values[v].dtype.is_float();
@@ -259,7 +259,7 @@ impl<'p> Compiling<'p, '_> {
 
     /// Where an output comes from; notes what it is a view of.
     fn result(&mut self, output: &Output, value: ValueId, inputs: &[ValueId]) -> Source {
-        let of = |i: usize| inputs[i].0 as usize;
+        let of = |i: usize| inputs[i].index();
         let (source, view) = match output {
             Output::New(slot, _) => (Source::New(*slot), None),
             Output::NewView(slot, _, base) => (Source::New(*slot), Some(View { base: Rc::new(base.clone()), root: None })),
@@ -271,7 +271,7 @@ impl<'p> Compiling<'p, '_> {
             Output::Same(i) => (Source::Same(*i), self.views[of(*i)].clone()),
             Output::InPlace(i, _) => (Source::InPlace(*i), self.views[of(*i)].clone()),
         };
-        self.views[value.0 as usize] = view;
+        self.views[value.index()] = view;
         source
     }
 }

@@ -7,7 +7,7 @@ use crate::model::{Body, Plan, Step, ValueId};
 #[must_use]
 pub fn recomputed(plan: &Plan) -> (u64, u64) {
     let program = &plan.programs[plan.schedule[0]];
-    let bytes = |value: &ValueId| program.values[value.0 as usize].bytes();
+    let bytes = |&value: &ValueId| program.meta(value).bytes();
     let (mut all, mut again) = (0u64, 0u64);
     let mut bodies: Vec<(&Body, bool)> = vec![(&program.forward, false)];
     while let Some((body, inside)) = bodies.pop() {

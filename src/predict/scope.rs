@@ -41,7 +41,7 @@ impl Scope {
     }
 
     fn slot(&mut self, value: ValueId) -> &mut Variable {
-        &mut self.variables[value.0 as usize - self.first]
+        &mut self.variables[value.index() - self.first]
     }
 
     /// Binds a variable for the first time.
@@ -51,7 +51,7 @@ impl Scope {
 
     /// The variable, where the scope has it and it is bound.
     pub(super) fn bound(&mut self, value: ValueId) -> Option<&mut Variable> {
-        let index = (value.0 as usize).checked_sub(self.first)?;
+        let index = value.index().checked_sub(self.first)?;
         self.variables.get_mut(index).filter(|v| v.storage != NONE)
     }
 
@@ -64,7 +64,7 @@ impl Scope {
     pub(super) fn get(&self, value: ValueId) -> Variable {
         match self.argument {
             Some((argument, storage)) if argument == value => Variable { storage, ..Variable::UNBOUND },
-            _ => self.variables[value.0 as usize - self.first],
+            _ => self.variables[value.index() - self.first],
         }
     }
 

@@ -142,7 +142,7 @@ impl<'p> Training<'p, '_, '_> {
         self.row();
 
         let loss = loss.expect("there is a loss outside inference");
-        let layout = Layout::new(program.program.values[loss.0 as usize].clone());
+        let layout = Layout::new(program.program.meta(loss).clone());
         if !settings.trains() {
             return self.keep_loss(&layout);
         }
@@ -160,7 +160,7 @@ impl<'p> Training<'p, '_, '_> {
     /// `input, target = …`: what was copied ahead, or new tensors.
     fn take_batch(&mut self, program: &Compiled<'p>, scope: &mut Scope) -> Attempt {
         let (input, target) = (program.program.input, program.program.target);
-        let bytes = |id: ValueId| program.program.values[id.0 as usize].bytes();
+        let bytes = |id: ValueId| program.program.meta(id).bytes();
         self.machine.storages.begin_as(Pass::Copy, None, "to", Category::Inputs);
         match self.ahead.take() {
             Some((next_input, next_target)) => {
@@ -228,7 +228,7 @@ impl<'p> Training<'p, '_, '_> {
             return Ok(());
         }
         let program = self.plan.program(step);
-        let bytes = |id: ValueId| program.values[id.0 as usize].bytes();
+        let bytes = |id: ValueId| program.meta(id).bytes();
         let input = self.machine.storages.alloc(bytes(program.input))?;
         self.ahead = Some((input, NONE));
         if let Some(target) = program.target {

@@ -7,7 +7,7 @@
 use crate::device::host::{Encoded, Philox};
 use crate::exec::{Exec, Staged};
 use crate::meta::{DType, TensorMeta};
-use crate::model::{Init, Plan, Program, StateKind};
+use crate::model::{Init, Plan, Program, StateKind, ValueId};
 
 /// Streams of the seed that operators' own streams, numbered from 0, do not reach.
 const WEIGHTS: u64 = 1 << 62;
@@ -87,7 +87,7 @@ impl<'a> Synthetic<'a> {
     }
 
     fn make(&self, program: &Program, number: u64) -> Batch<Encoded> {
-        let meta = |id: crate::model::ValueId| &program.values[id.0 as usize];
+        let meta = |id: ValueId| program.meta(id);
         let input = meta(program.input);
         let classes = meta(program.forward.result).shape.last();
         if self.plan.settings.reference_init {

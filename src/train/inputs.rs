@@ -92,6 +92,6 @@ impl<'a> Inputs<'a> {
 
     /// A new tensor for a part of the batch.
     fn room(&self, program: &Program, id: ValueId) -> Result<Tensor> {
-        self.exec.empty_as(program.values[id.0 as usize].clone(), Category::Inputs)
+        self.exec.empty_as(program.meta(id).clone(), Category::Inputs)
     }
 }

@@ -29,33 +29,29 @@ impl Variables {
 
     /// Room for the values that a region produces, and its input.
     fn of_region(input: ValueId, body: &Body) -> Self {
-        let mut range = (index(input), index(input));
+        let mut range = (input.index(), input.index());
         stretch(body, &mut range);
         Self { first: range.0, slots: vec![None; range.1 - range.0 + 1] }
     }
 
     pub(super) fn set(&mut self, id: ValueId, variable: Variable) {
-        self.slots[index(id) - self.first] = Some(variable);
+        self.slots[id.index() - self.first] = Some(variable);
     }
 
     pub(super) fn get(&self, id: ValueId) -> &Variable {
-        self.slots[index(id) - self.first].as_ref().expect("a value is produced before it is used, and used before it is dropped")
+        self.slots[id.index() - self.first].as_ref().expect("a value is produced before it is used, and used before it is dropped")
     }
 
     pub(super) fn drop(&mut self, id: ValueId) {
-        self.slots[index(id) - self.first] = None;
+        self.slots[id.index() - self.first] = None;
     }
 
     /// The same for a variable that may be of the surroundings.
     fn drop_if_there(&mut self, id: ValueId) {
-        if let Some(slot) = index(id).checked_sub(self.first).and_then(|i| self.slots.get_mut(i)) {
+        if let Some(slot) = id.index().checked_sub(self.first).and_then(|i| self.slots.get_mut(i)) {
             *slot = None;
         }
     }
-}
-
-fn index(id: ValueId) -> usize {
-    id.0 as usize
 }
 
 fn stretch(body: &Body, range: &mut (usize, usize)) {
@@ -63,7 +59,7 @@ fn stretch(body: &Body, range: &mut (usize, usize)) {
         match step {
             Step::Run { outputs, .. } => {
                 for &output in outputs {
-                    *range = (range.0.min(index(output)), range.1.max(index(output)));
+                    *range = (range.0.min(output.index()), range.1.max(output.index()));
                 }
             }
             Step::Drop(_) => {}
@@ -122,7 +118,7 @@ pub(super) fn run(
                 exec.memory().begin(Running { layer: Some(layer.0), ..Running::outside(op.rule().name()) });
                 let results = {
                     let inputs: Vec<&Variable> =
-                        inputs.iter().map(|&id| model.state.get(index(id)).unwrap_or_else(|| variables.get(id))).collect();
+                        inputs.iter().map(|&id| model.state.get(id.index()).unwrap_or_else(|| variables.get(id))).collect();
                     tape.apply(exec, op, &inputs)
                 };
                 let results = match results {

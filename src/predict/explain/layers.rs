@@ -48,7 +48,7 @@ pub(super) fn lines(plan: &Plan, ledger: &Ledger<'_>) -> Vec<LayerLine> {
         visit(criterion, &mut outputs);
     }
     for (layer, value) in outputs {
-        let (line, meta) = (lines.entry(layer).or_default(), &program.values[value.0 as usize]);
+        let (line, meta) = (lines.entry(layer).or_default(), program.meta(value));
         line.outputs = meta.numel();
         line.output_bytes = meta.bytes();
     }
@@ -59,7 +59,7 @@ pub(super) fn lines(plan: &Plan, ledger: &Ledger<'_>) -> Vec<LayerLine> {
         let line = lines.entry(layer).or_default();
         (line.scratch_forward, line.scratch_backward) = (scratch.forward, scratch.backward);
     }
-    let path = |layer: LayerId| plan.layers.get(layer.0 as usize).map_or_else(String::new, |l| l.path.clone());
+    let path = |layer: LayerId| plan.layers.get(layer.index()).map_or_else(String::new, |l| l.path.clone());
     lines.into_iter().map(|(layer, line)| LayerLine { path: path(layer), ..line }).collect()
 }
 

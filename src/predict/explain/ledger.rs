@@ -221,7 +221,7 @@ impl<'p> Ledger<'p> {
     }
 
     fn path(&self, layer: Option<LayerId>) -> Option<String> {
-        Some(self.plan?.layers.get(layer?.0 as usize)?.path.clone())
+        Some(self.plan?.layers.get(layer?.index())?.path.clone())
     }
 
     fn items(&self) -> Vec<Item> {
@@ -272,7 +272,7 @@ impl Elements {
             }
         }
         let program = &plan.programs[plan.schedule[0]];
-        for meta in std::iter::once(program.input).chain(program.target).map(|v| &program.values[v.0 as usize]) {
+        for meta in std::iter::once(program.input).chain(program.target).map(|v| program.meta(v)) {
             elements.inputs.entry(meta.bytes()).or_insert(meta.dtype.bytes());
         }
         for meta in &program.values[plan.state.len()..] {

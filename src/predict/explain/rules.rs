@@ -50,7 +50,7 @@ pub(super) fn rules(plan: &Plan, peak: u64) -> Vec<RuleOfThumb> {
     let count = state(StateKind::Parameter).map(|s| s.meta.numel()).fold(0, u64::saturating_add);
     let buffers = state(StateKind::Buffer).map(|s| s.meta.bytes()).fold(0, u64::saturating_add);
     let program = &plan.programs[plan.schedule[0]];
-    let bytes = |value: ValueId| program.values[value.0 as usize].bytes();
+    let bytes = |value: ValueId| program.meta(value).bytes();
     let mut values = BTreeSet::new();
     outputs(&program.forward, &mut values);
     let outputs: u64 = values.into_iter().map(bytes).fold(0, u64::saturating_add);
