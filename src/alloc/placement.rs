@@ -106,13 +106,6 @@ impl Placement {
         Self { total, taken: 0, space: AddressSpace::new(0, TOP) }
     }
 
-    /// The same device after something else took `bytes` of it: a driver's context, libraries.
-    #[must_use]
-    pub fn taken(mut self, bytes: u64) -> Self {
-        self.taken = self.taken.saturating_add(bytes).min(self.total);
-        self
-    }
-
     fn take(&mut self, bytes: u64) -> Result<(), BackingError> {
         if bytes > self.total - self.taken {
             return Err(BackingError { bytes });

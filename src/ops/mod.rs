@@ -2,15 +2,19 @@
 //!
 //! A rule states what PyTorch's operator does to memory; a kernel does it. The two are written apart, so that a
 //! prediction and a measurement can disagree.
+//!
+//! Reading order: `rule` (what is stated) and `recipe` (how it is written), `kernel` (what is done), `operator` (the registry) with
+//! `kernels`; then what several operators share, the rules' part in `elementwise`, `reduction`, `row_norm` and `window`, the kernels' in
+//! `kernel_row_norm` and in [`exec`](crate::exec).
 
 pub mod elementwise;
 pub mod kernel;
+mod kernel_row_norm;
 mod kernels;
-pub mod normalisation;
 pub mod operator;
 pub mod recipe;
 pub mod reduction;
-mod row_norm;
+pub mod row_norm;
 pub mod rule;
 pub mod window;
 

@@ -1,91 +1,93 @@
-//! What the kernels of row-wise normalisations share: statistics of rows, and the gradients of their parameters.
+//! What layer_norm and rms_norm share: statistics a row, and gradients of the parameters that are summed in two passes where
+//! there are very many short rows. Inputs: x, weight, and perhaps a bias.
 
-use super::kernel::Backward;
-use crate::device::cuda::{Arg, Cuda, Grid, Kernel, Source, View};
-use crate::exec::{Combine, Exec, Result};
+use super::recipe::Recipe;
+use super::reduction::Reduction;
+use super::rule::{Backward, Forward, Gradient, Output, Saved, Slot};
+use crate::gpu::Gpu;
 use crate::meta::{Shape, TensorMeta};
-use crate::tensor::Tensor;
 
-/// One figure a row of `x`, in the accumulator's type.
-pub(super) fn row_statistics(x: &TensorMeta) -> TensorMeta {
-    let shape = x.shape.with_last(1).expect("no more elements than before");
-    TensorMeta::contiguous(shape, x.dtype.accumulator())
+/// More rows than this are summed in two passes (`LayerNormBackwardKernelImplInternal` of `layer_norm_kernel.cu`), unless blocks of
+/// [`WARP`] columns each occupy half of the multiprocessors.
+const MANY_ROWS: u64 = 64 * 1024;
+/// Columns, and rows, of a block of the first pass.
+const WARP: u64 = 32;
+/// The most blocks of the first pass.
+const MOST_BLOCKS: u64 = 32 * 1024;
+
+/// What forward keeps a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistics {
+    /// layer_norm: mean, and the reciprocal of the standard deviation.
+    MeanAndRstd,
+    /// rms_norm: the reciprocal of the root mean square.
+    Rstd,
 }
 
-/// What the gradients of the parameters are summed from.
-pub(super) struct Rows<'a> {
-    /// The incoming gradient, contiguous.
-    pub(super) grad: &'a Tensor,
-    /// The input.
-    pub(super) x: &'a Tensor,
-    /// The mean of each row, where it is taken off.
-    pub(super) mean: Option<&'a Tensor>,
-    /// The reciprocal deviation of each row.
-    pub(super) rstd: &'a Tensor,
+/// Output and statistics.
+#[must_use]
+pub fn forward(inputs: &[TensorMeta], needs: &[bool], statistics: Statistics) -> Forward {
+    let x = &inputs[0];
+    let needed = needs.contains(&true);
+    let mut r = Recipe::new();
+    (0..inputs.len()).for_each(|i| r.keep(Saved::Input(i), needed));
+    // The kernels walk rows.
+    let copy = contiguous_copy(&mut r, x);
+    let out = r.tensor(&x.like());
+    let a_row = x.shape.rows() * x.dtype.accumulator().bytes();
+    let slots = match statistics {
+        Statistics::MeanAndRstd => vec![r.alloc(a_row), r.alloc(a_row)],
+        Statistics::Rstd => vec![r.alloc(a_row)],
+    };
+    if let Some(copy) = copy {
+        r.free(copy);
+    }
+    slots.into_iter().for_each(|s| r.keep_or_free(s, needed));
+    r.forward(vec![Output::New(out, x.like())])
 }
 
-impl Rows<'_> {
-    /// Sums columns into the gradients of weight and bias, `tall` sums each.
-    fn sum(&self, cuda: &Cuda, tall: u32, gradients: &[Option<&Tensor>]) {
-        let address = |t: Option<&Tensor>| t.map_or(Arg::from(0u64), |t| t.operand().into());
-        let gradient = |i: usize| address(gradients.get(i).copied().flatten());
-        let (rows, columns) = (self.grad.shape().rows(), self.grad.shape().last());
-        let x = View::of(self.x.operand());
-        let args = [
-            rows.into(),
-            columns.into(),
-            gradient(0),
-            gradient(1),
-            self.grad.operand().into(),
-            (&x).into(),
-            address(self.mean),
-            self.rstd.operand().into(),
-        ];
-        let kernel = Kernel { source: &SOURCE, entry: "norm_parameters", types: &[self.grad.dtype()] };
-        // Where no blocks share the rows, narrow ones fill the GPU: as many columns as a sector of memory holds.
-        let width = if tall > 1 { 32 } else { 8 };
-        cuda.launch(kernel, Grid::columns_of(columns, width, tall), &args);
+/// Gradients of x and the parameters.
+#[must_use]
+pub fn backward(gpu: &Gpu, inputs: &[TensorMeta], incoming: Option<&TensorMeta>, needs: &[bool]) -> Backward {
+    let mut r = Recipe::new();
+    let Some(incoming) = incoming else { return r.backward(vec![Gradient::None; inputs.len()]) };
+    let copy_of_x = contiguous_copy(&mut r, &inputs[0]);
+    let mut slots: Vec<Option<usize>> = inputs.iter().zip(needs).map(|(input, &needed)| needed.then(|| r.tensor(&input.like()))).collect();
+    // Also a gradient spread with stride 0 is written out.
+    let copy = contiguous_copy(&mut r, incoming);
+    let x = &inputs[0];
+    let (rows, columns) = (x.shape.rows(), x.shape.last());
+    let parameters: Vec<usize> = (1..inputs.len()).filter(|&i| needs[i]).collect();
+    if rows > MANY_ROWS && columns / WARP < u64::from(gpu.multiprocessors / 2) && !parameters.is_empty() {
+        let partial = partial_sums(rows, columns, &inputs[parameters[0]]);
+        let partials: Vec<usize> = parameters.iter().map(|_| r.tensor(&partial)).collect();
+        for &i in &parameters {
+            // The sum is a tensor of its own, which takes the place of the one made above.
+            let sum = Reduction::new(&partial, &[true, false], partial.dtype).run(&mut r, gpu);
+            if let Some(old) = slots[i].replace(sum) {
+                r.free(old);
+            }
+        }
+        partials.into_iter().rev().for_each(|p| r.free(p));
     }
+    for copy in copy.into_iter().chain(copy_of_x) {
+        r.free(copy);
+    }
+    let gradients = slots.iter().zip(inputs).map(|(slot, input)| slot.map_or(Gradient::None, |s| Gradient::New(s, input.like()))).collect();
+    r.backward(gradients)
 }
 
-static SOURCE: Source = Source { name: "row_norm", text: include_str!("row_norm.cu") };
-
-/// Room for the gradients of all inputs.
-pub(super) fn allocate_gradients(exec: &Exec, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-    let new = |i: usize| exec.empty(if i == 0 { at.input() } else { at.inputs[i].clone() });
-    at.needs.iter().enumerate().map(|(i, &needed)| if needed { new(i).map(Some) } else { Ok(None) }).collect()
+/// A contiguous copy of what is not contiguous.
+fn contiguous_copy(r: &mut Recipe, t: &TensorMeta) -> Option<Slot> {
+    (!t.is_contiguous()).then(|| r.tensor(&t.like()))
 }
 
-/// Fills the gradients of the parameters, each as wide as a row: reduced over rows.
-///
-/// Where there are many rows and too few columns to fill the GPU with one block a column, PyTorch's kernel
-/// (`LayerNormBackwardKernelImplInternal`) sums parts of the rows into partial gradients first, and the partials with ordinary sums that
-/// replace the gradients.
-pub(super) fn sum_parameters(exec: &Exec, at: &Backward<'_>, rows_of: &Rows<'_>, gradients: &mut [Option<Tensor>]) -> Result<()> {
-    let (rows, columns) = (at.inputs[0].shape.rows(), at.inputs[0].shape.last());
-    if rows <= 64 * 1024 || columns / 32 >= u64::from(exec.gpu().multiprocessors) / 2 {
-        let to: Vec<Option<&Tensor>> = gradients.iter().map(Option::as_ref).collect();
-        exec.on_cuda(|gpu| rows_of.sum(gpu, 1, &to));
-        return Ok(());
+/// One row of sums for each thread block that works down the rows, fewer where the grid grows too large.
+fn partial_sums(rows: u64, columns: u64, parameter: &TensorMeta) -> TensorMeta {
+    let (across, mut down) = (columns.div_ceil(WARP), rows.div_ceil(WARP));
+    if across * down > MOST_BLOCKS {
+        down = (MOST_BLOCKS / across).max(1);
     }
-    const MOST_BLOCKS: u64 = 32 * 1024;
-    let wide = columns.div_ceil(32);
-    let tall = rows.div_ceil(32);
-    let tall = if wide * tall > MOST_BLOCKS { (MOST_BLOCKS / wide).max(1) } else { tall };
-    let shape = Shape::new([tall, columns]).expect("no more elements than the input has");
-    let mut partials = Vec::with_capacity(gradients.len());
-    for gradient in gradients.iter().flatten() {
-        partials.push(exec.empty(TensorMeta::contiguous(shape.clone(), gradient.dtype()))?);
-    }
-    exec.on_cuda(|gpu| {
-        let mut partials = partials.iter();
-        let to: Vec<Option<&Tensor>> = gradients.iter().map(|g| g.as_ref().and_then(|_| partials.next())).collect();
-        rows_of.sum(gpu, tall as u32, &to);
-    });
-    for (gradient, partial) in gradients.iter_mut().flatten().zip(&partials) {
-        let sum = exec.reduce(Combine::Sum, partial, &[true, false])?;
-        *gradient = sum.alias(gradient.shared_meta());
-    }
-    while partials.pop().is_some() {}
-    Ok(())
+    let shape = Shape::new([down, columns]).expect("no larger than the input");
+    TensorMeta::contiguous(shape, parameter.dtype)
 }

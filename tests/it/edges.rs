@@ -65,15 +65,11 @@ const TABLE: &[(&str, &[&str])] = &[
 /// A module's path from the crate's root, e.g. `["ops", "linear", "rule"]`.
 type Module = Vec<String>;
 
-/// Files that operators' kernels share.
-const SHARED_KERNELS: &[&str] = &["row_norm"];
-
 /// The node a path belongs to. Operators and optimizers are two nodes: their rules, and everything of theirs named `kernel`.
 fn node(path: &[String]) -> Option<&'static str> {
     let top = path.first()?.as_str();
     let name = match top {
         "ops" | "optim" if path.iter().any(|p| p.starts_with("kernel")) => "kernels",
-        "ops" | "optim" if path.get(1).is_some_and(|p| SHARED_KERNELS.contains(&p.as_str())) => "kernels",
         "ops" | "optim" => "rules",
         other => other,
     };

@@ -31,20 +31,6 @@ pub struct Matrix {
     pub column_stride: u64,
 }
 
-impl Matrix {
-    /// Rows of `columns` elements, one after another.
-    #[must_use]
-    pub const fn row_major(address: u64, columns: u64) -> Self {
-        Self { address, row_stride: columns, column_stride: 1 }
-    }
-
-    /// The same memory read as the transposed matrix.
-    #[must_use]
-    pub const fn transposed(self) -> Self {
-        Self { address: self.address, row_stride: self.column_stride, column_stride: self.row_stride }
-    }
-}
-
 /// Scratch that a library works in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workspace {

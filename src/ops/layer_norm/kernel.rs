@@ -7,7 +7,7 @@ use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::meta::{Shape, TensorMeta};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
+use crate::ops::kernel_row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
 use crate::tensor::Tensor;
 
 fn layer_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, bias: Option<Operand<'_>>, outputs: [Operand<'_>; 3]) {

@@ -1,7 +1,7 @@
 //! What `layer_norm` does to memory.
 
 use crate::meta::TensorMeta;
-use crate::ops::normalisation::{self, Statistics};
+use crate::ops::row_norm::{self, Statistics};
 use crate::ops::rule::{Backward, Forward, OpRule, RuleContext, ShapeError, normalised_last, same_as_first};
 
 /// Layer normalisation over the last dimension. Inputs: x, weight, bias if `bias`.
@@ -24,10 +24,10 @@ impl OpRule for LayerNorm {
     }
 
     fn forward(&self, _: RuleContext<'_>, inputs: &[TensorMeta], needs: &[bool]) -> Forward {
-        normalisation::forward(inputs, needs, Statistics::MeanAndRstd)
+        row_norm::forward(inputs, needs, Statistics::MeanAndRstd)
     }
 
     fn backward(&self, cx: RuleContext<'_>, inputs: &[TensorMeta], grads: &[Option<TensorMeta>], needs: &[bool]) -> Backward {
-        normalisation::backward(cx.gpu, inputs, grads[0].as_ref(), needs)
+        row_norm::backward(cx.gpu, inputs, grads[0].as_ref(), needs)
     }
 }

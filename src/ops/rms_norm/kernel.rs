@@ -6,7 +6,7 @@ use crate::device::cuda::{Arg, Kernel, Source, View};
 use crate::device::host::{Host, Real, Row, rows, sum, with_real};
 use crate::exec::{Exec, Result};
 use crate::ops::kernel::{Backward, Forward, OpKernel};
-use crate::ops::row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
+use crate::ops::kernel_row_norm::{Rows, allocate_gradients, row_statistics, sum_parameters};
 use crate::tensor::Tensor;
 
 fn rms_norm<R: Real>(host: &Host, eps: f64, x: Operand<'_>, weight: Operand<'_>, outputs: [Operand<'_>; 2]) {

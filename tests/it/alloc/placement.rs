@@ -57,7 +57,8 @@ fn requests_take_whole_granules_of_address_space_but_count_their_bytes() {
 
 #[test]
 fn address_space_is_not_memory() {
-    let mut place = Placement::new(100 * MIB).taken(60 * MIB);
+    let mut place = Placement::new(100 * MIB);
+    place.allocate(60 * MIB).unwrap();
     let base = place.reserve(1 << 30).unwrap();
     assert_eq!(place.free_memory(), 40 * MIB);
     assert!(place.map(base, 3, 20 * MIB).is_err());
