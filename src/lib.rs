@@ -22,6 +22,20 @@
 //! 18. [`train`]: the reference loop. Never the predictor.
 //! 19. [`report`]: tables and files, from rows. Never how a row came about.
 //! 20. [`cli`]: the commands, and the only place where prediction and training meet.
+//!
+//! The words, one for each thing:
+//!
+//! - An **experiment** is a TOML file; a **case** is one point of its sweep, or all of it where it sweeps over nothing.
+//! - A **plan** is what a case is lowered to: **programs** of operators over **values**, and the loop's settings.
+//! - A **step** of the optimizer has one or more **micro-steps**, each with a batch of its own; a **phase** of either ends with a **row**.
+//! - A **rule** states what an operator does to memory, as a **recipe** of effects; a **kernel** does it, on tensors.
+//! - A **segment** is memory that the allocator has from a device; **blocks** tile it. A **storage** is a block in use, a **tensor** a
+//!   shape over one.
+//! - **allocated** counts the blocks in use and **reserved** the segments, in bytes; **peak** is the most allocated since the row before.
+//! - A **category** is the role that a storage plays: the categories of a row add up to what is allocated.
+//! - **Scratch** is what an operator holds only while it runs. A library's **workspace** is what it works in: for one call, or for good.
+//! - What the allocator gave while a case trained is **measured**, what the rules foresee is **predicted**; the **error** is the
+//!   difference, predicted − measured.
 
 pub mod alloc;
 pub mod autograd;
