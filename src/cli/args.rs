@@ -1,6 +1,6 @@
 //! Arguments that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
 
@@ -107,19 +107,46 @@ pub(super) struct Files {
     #[arg(long, value_name = "SETTINGS")]
     pub(super) allocator: Option<Settings>,
     /// The run file of a run on such a GPU: its libraries' scratch counts where no GPU takes part, not the rules'
-    #[arg(long, value_name = "RUN.toml")]
+    #[arg(long, value_name = "RUN.toml", conflicts_with = "trees")]
     scratch: Option<PathBuf>,
+    #[command(flatten)]
+    calibration: Calibration,
+}
+
+/// What libraries ask for, as somebody tells who is no library: any thread may ask.
+pub(super) type Told = dyn Scratch + Send + Sync;
+
+/// Whose convolutions count, of every command that predicts.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Calibration {
     /// What `runner calibrate` wrote on such a GPU: its convolutions' scratch counts where no GPU takes part, not an H200's
-    #[arg(long, value_name = "TREES", conflicts_with = "scratch")]
-    calibration: Option<PathBuf>,
+    #[arg(long = "calibration", value_name = "TREES")]
+    trees: Option<PathBuf>,
+}
+
+impl Calibration {
+    /// What libraries ask for where `gpu` does not take part.
+    ///
+    /// # Errors
+    /// The file named is none, or another GPU's.
+    pub(super) fn scratch(&self, gpu: &Gpu) -> Result<Rc<Told>, Failure> {
+        match &self.trees {
+            Some(path) => Ok(Rc::new(Calibrated::read(path, gpu).map_err(Failure::usage)?)),
+            None => Ok(Rc::new(Rules)),
+        }
+    }
+
+    /// Refuses the option where `path` is nothing that runs.
+    ///
+    /// # Errors
+    /// It was given.
+    pub(super) fn none_of(&self, path: &Path) -> Result<(), Failure> {
+        let refused = |_| Err(Failure::usage(format!("--calibration is for experiments, and {} is none", path.display())));
+        self.trees.as_ref().map_or(Ok(()), refused)
+    }
 }
 
 impl Files {
-    /// The option by which libraries' scratch comes from a file.
-    pub(super) fn has_scratch(&self) -> Option<&'static str> {
-        self.scratch.as_ref().map(|_| "--scratch").or(self.calibration.as_ref().map(|_| "--calibration"))
-    }
-
     /// Whether the file named by `--scratch`, if there is one, holds all that these cases ask libraries for.
     ///
     /// # Errors
@@ -139,11 +166,10 @@ impl Files {
     ///
     /// # Errors
     /// The file named is none, or another GPU's.
-    pub(super) fn scratch(&self) -> Result<Rc<dyn Scratch>, Failure> {
-        match (&self.scratch, &self.calibration) {
-            (Some(path), _) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
-            (None, Some(path)) => Ok(Rc::new(Calibrated::read(path, self.gpu).map_err(Failure::usage)?)),
-            (None, None) => Ok(Rc::new(Rules)),
+    pub(super) fn scratch(&self) -> Result<Rc<Told>, Failure> {
+        match &self.scratch {
+            Some(path) => Ok(Rc::new(Recorded::read(path, self.gpu).map_err(Failure::usage)?)),
+            None => self.calibration.scratch(self.gpu),
         }
     }
 }

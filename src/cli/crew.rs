@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -18,7 +19,7 @@ use crate::report::progress::Progress;
 use crate::save::{SaveError, Saver, Snapshot};
 use crate::train::{Observer, Outfit};
 
-use super::args::{DeviceName, Files};
+use super::args::{DeviceName, Files, Told};
 use super::device::{Facts, Place};
 use super::exit::{Exit, Failure};
 use super::names::Names;
@@ -190,8 +191,9 @@ fn hire(
 
 /// A worker's life. Nobody may be left to hear what it says: the run may have ended without it.
 fn work(name: DeviceName, files: &Files, tell: &Sender<Report>, start: &Receiver<(Queue, Progress)>) {
-    let place = match files.scratch().and_then(|scratch| Place::choose(name, files.gpu, scratch)) {
-        Ok(place) => place,
+    let opened = files.scratch().and_then(|scratch| Ok((Place::choose(name, files.gpu, Rc::<Told>::clone(&scratch))?, scratch)));
+    let (place, scratch) = match opened {
+        Ok(opened) => opened,
         Err(failure) => {
             let _ = tell.send(Report::Absent(failure));
             return;
@@ -205,7 +207,7 @@ fn work(name: DeviceName, files: &Files, tell: &Sender<Report>, start: &Receiver
     }
     let last_word = loop {
         let Some(job) = lock(&queue).pop_front() else { break Report::Idle };
-        match perform(job, &place, &progress) {
+        match perform(job, (&place, &*scratch), &progress) {
             Ok(outcome) => {
                 let _ = tell.send(Report::Case(Box::new(outcome)));
             }
@@ -222,7 +224,7 @@ fn lock(queue: &Mutex<VecDeque<Job>>) -> MutexGuard<'_, VecDeque<Job>> {
 }
 
 /// Runs a case to its end. A panic is this case's failure and no other's: nothing of a case outlives it.
-fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
+fn perform(job: Job, (place, scratch): (&Place, &Told), progress: &Progress) -> Result<Outcome, Failure> {
     let Job { number, experiment, title, case, history, timed, save, going_on, quiet, is_one_of_many } = job;
     let micro_steps = load::micro_steps(&case.work);
     let saver = case.save.map(|_| Saver::new(save));
@@ -238,7 +240,7 @@ fn perform(job: Job, place: &Place, progress: &Progress) -> Result<Outcome, Fail
             // Of a sweep one point is not worth the time: `runner fit` looks at all.
             let fitting = case.key.is_empty().then(|| {
                 let room = failure.error.free.saturating_add(failure.error.reserved);
-                fit::cheapest(&experiment, &case, place.gpu(), failure.error.limit.map_or(room, |limit| limit.min(room)))
+                fit::cheapest(&experiment, &case, (place.gpu(), scratch), failure.error.limit.map_or(room, |limit| limit.min(room)))
             });
             out_of_memory::explain(&title, row.at, failure, &Names::of(&case.work), fitting.as_deref())
         });

@@ -13,7 +13,7 @@ use crate::measure::device_memory;
 use crate::model::Work;
 use crate::ops::RuleContext;
 use crate::record::{DeviceMemory, Measured, MicroStep};
-use crate::scratch::{Asked, Rules, Scratch};
+use crate::scratch::{Asked, Scratch};
 use crate::tensor::{Memory, SharedWatcher};
 use crate::train::{self, Observer, Outfit, Stop};
 
@@ -75,12 +75,12 @@ impl Place {
 
     /// Nothing that computes, with memory without end: whatever is asked for can be had.
     pub(super) fn boundless(gpu: &'static Gpu, scratch: Rc<dyn Scratch>) -> Self {
-        Self { kind: Kind::Virtual, gpu: Gpu { total_memory: 1 << 46, ..gpu.clone() }, scratch: Rc::new(Asked::new(scratch)) }
+        Self::virtual_as(Gpu { total_memory: 1 << 46, ..gpu.clone() }, scratch)
     }
 
-    /// The virtual device, standing in for any GPU.
-    pub(super) fn virtual_as(gpu: Gpu) -> Self {
-        Self { kind: Kind::Virtual, gpu, scratch: Rc::new(Asked::new(Rc::new(Rules))) }
+    /// The virtual device, standing in for any GPU and its libraries.
+    pub(super) fn virtual_as(gpu: Gpu, scratch: Rc<dyn Scratch>) -> Self {
+        Self { kind: Kind::Virtual, gpu, scratch: Rc::new(Asked::new(scratch)) }
     }
 
     pub(super) fn name(&self) -> &'static str {

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use crate::alloc::{AllocatorConfig, Dump, TRACE_HEADER};
 use crate::gpu::{CATALOGUE, DEFAULT, Gpu};
@@ -14,10 +13,9 @@ use crate::report::plot::time_page::{self, Cases};
 use crate::report::plot::{Plot, memory};
 use crate::report::source::stem;
 use crate::report::{read, training};
-use crate::scratch::Rules;
 use crate::train::Outfit;
 
-use super::args::{DeviceName, Settings, gpu_named};
+use super::args::{Calibration, DeviceName, Settings, gpu_named};
 use super::device::Place;
 use super::exit::{Exit, Failure};
 use super::names::Names;
@@ -66,12 +64,17 @@ pub(super) struct Args {
     /// Of an experiment, a key to override, as in `train.batch_size=8`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    calibration: Calibration,
 }
 
 /// Draws, writes, and says where.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.results.is_dir() {
         return Err(Failure::usage(format!("{}: is a folder; a page shows one file of it", args.results.display())));
+    }
+    if !is_experiment(&args.results) {
+        args.calibration.none_of(&args.results)?;
     }
     if let Some(cases) = times(&args.results)? {
         if args.axis.is_some() {
@@ -134,7 +137,7 @@ fn history(args: &Args) -> Result<Option<String>, Failure> {
             (timeline::of_dump(&dump, device, total).map_err(|e| replay::of_file(path, e))?, format!("snapshot, device {device}"))
         }
         Content::Trace(_) | Content::Rmm(_) => {
-            let source = replay::read(path, &args.set, gpu, None)?;
+            let source = replay::read(path, &args.set, (gpu, &args.calibration), None)?;
             let config = args.allocator.as_ref().map_or(&source.own, |s| &s.config);
             (timeline::of_replay(&source, config, total), settings_in_words(config))
         }
@@ -143,7 +146,7 @@ fn history(args: &Args) -> Result<Option<String>, Failure> {
             if let Some(settings) = &args.allocator {
                 load::under(settings, &mut case);
             }
-            let place = Place::choose(DeviceName::Virtual, gpu, Rc::new(Rules))?;
+            let place = Place::choose(DeviceName::Virtual, gpu, args.calibration.scratch(gpu)?)?;
             let (recorder, _) = record::run(&place, &case, &Outfit { feed: case.feed.as_ref(), ..Outfit::default() }, true, &mut Nobody)?;
             (
                 timeline::of_run(&recorder, &Names::of(&case.work)),
@@ -163,11 +166,14 @@ fn settings_in_words(config: &AllocatorConfig) -> String {
     if settings.is_empty() { "PyTorch's default allocator settings".to_owned() } else { format!("allocator {settings}") }
 }
 
+fn is_experiment(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "toml")
+}
+
 /// Writes what was drawn and says where.
 fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
     let beside = args.results.with_extension(if args.svg { "svg" } else { "html" });
-    let is_experiment = args.results.extension().is_some_and(|e| e == "toml");
-    let default = || if is_experiment { beside.file_name().map_or(beside.clone(), PathBuf::from) } else { beside.clone() };
+    let default = || if is_experiment(&args.results) { beside.file_name().map_or(beside.clone(), PathBuf::from) } else { beside.clone() };
     let output = args.output.clone().unwrap_or_else(default);
     if output == Path::new("-") {
         console::print_always(text)?;

@@ -55,7 +55,7 @@ pub(super) struct Args {
     /// Print the numbered cases and run nothing
     #[arg(long)]
     pub(super) list: bool,
-    /// Go on from an interrupted or earlier run: cases whose experiment, version and device are unchanged count as done
+    /// Go on from an interrupted or earlier run: cases whose experiment, version, device and scratch are unchanged count as done
     #[arg(long, conflicts_with = "list")]
     pub(super) resume: bool,
     /// Go on from a save, of the same experiment
@@ -76,10 +76,6 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
         console::print(&list(&shares(args.files.gpu)?, args.shard))?;
         return Ok(Exit::Done);
     }
-    if let (true, Some(option)) = (args.resume, args.files.has_scratch()) {
-        let why = "finished cases do not remember whose scratch they had";
-        return Err(Failure::usage(format!("--resume and {option} exclude each other: {why}")));
-    }
     let mut crew = Crew::open(&devices, args.jobs.map(usize::from), &args.files)?;
     let mut shares = shares(&crew.facts().gpu)?;
     let going_on = args.resume_from.as_deref().map(|save| go_on(save, &mut shares)).transpose()?.map(Arc::new);
@@ -89,11 +85,15 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     }
     crew.enlarge(args.jobs.map(usize::from), cases, &args.files)?;
     let facts = crew.facts().clone();
-    let setting = Setting::of(facts.device, facts.gpu.name);
-    if facts.device != "cuda" {
+    let scratch = args.files.scratch()?;
+    let mut origin = scratch.origin();
+    if facts.device == "cuda" {
+        // A GPU's libraries are asked themselves.
+        origin.clear();
+    } else {
         args.files.check_scratch(&facts.gpu, shares.iter().flat_map(Share::waiting))?;
     }
-    let scratch = args.files.scratch()?;
+    let setting = Setting::of(facts.device, facts.gpu.name, origin);
     let cx = RuleContext { gpu: &facts.gpu, scratch: &*scratch };
     if args.resume {
         shares.iter_mut().for_each(|share| share.take_over(&setting, cx));
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     }
     let micro_steps = shares.iter().flat_map(|s| &s.slots).map(waiting_micro_steps).fold(0, u64::saturating_add);
     let progress = Progress::new(cases, micro_steps, !quiet);
-    let context = Context { facts: &facts, set: &args.files.set, started: SystemTime::now() };
+    let context = Context { facts: &facts, setting: &setting, set: &args.files.set, started: SystemTime::now() };
     let mut run = Run {
         printed: 0,
         texts: shares.iter().map(|_| None).collect(),

@@ -11,7 +11,7 @@ use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Predicted};
 use crate::report::files::write_whole;
-use crate::report::journal::{self, Finished, Journal, Setting, read_journal, read_results};
+use crate::report::journal::{Finished, Journal, Setting, read_journal, read_results};
 use crate::report::number::thousands;
 use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
@@ -75,6 +75,7 @@ pub(super) struct Written {
 /// What the whole run was, for the run file.
 pub(super) struct Context<'a> {
     pub(super) facts: &'a Facts,
+    pub(super) setting: &'a Setting,
     pub(super) set: &'a [String],
     pub(super) started: SystemTime,
 }
@@ -217,10 +218,7 @@ impl Share {
             .collect();
         let run_file = RunFile {
             name: self.name.clone(),
-            version: journal::VERSION,
-            sources: journal::SOURCES,
-            device: context.facts.device,
-            gpu: context.facts.gpu.name,
+            setting: context.setting.clone(),
             set: context.set.to_vec(),
             started: run_file::utc(context.started),
             ended: run_file::utc(SystemTime::now()),

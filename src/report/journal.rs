@@ -30,13 +30,17 @@ pub struct Setting {
     pub device: String,
     /// The GPU whose memory behaviour counted.
     pub gpu: String,
+    /// The file that told what libraries ask for, as [`Scratch::origin`](crate::scratch::Scratch::origin) has it; absent where the program
+    /// or the GPU did.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub scratch_from: String,
 }
 
 impl Setting {
-    /// This program's, on that device, for that GPU.
+    /// This program's, on that device, for that GPU, with scratch from there.
     #[must_use]
-    pub fn of(device: &str, gpu: &str) -> Self {
-        Self { version: VERSION.to_owned(), sources: SOURCES.to_owned(), device: device.to_owned(), gpu: gpu.to_owned() }
+    pub fn of(device: &str, gpu: &str, scratch_from: String) -> Self {
+        Self { version: VERSION.to_owned(), sources: SOURCES.to_owned(), device: device.to_owned(), gpu: gpu.to_owned(), scratch_from }
     }
 }
 

@@ -15,14 +15,9 @@ use toml::value::{Date, Datetime, Offset, Time};
 pub struct RunFile {
     /// The experiment's name.
     pub name: String,
-    /// Version of this program.
-    pub version: &'static str,
-    /// A digest of its sources.
-    pub sources: &'static str,
-    /// Where it computed: `cuda`, `host` or `virtual`.
-    pub device: &'static str,
-    /// The GPU whose memory behaviour counted.
-    pub gpu: &'static str,
+    /// With what it ran.
+    #[serde(flatten)]
+    pub setting: Setting,
     /// The command line's `--set`, as given.
     pub set: Vec<String>,
     /// When it began, UTC.

@@ -41,4 +41,8 @@ impl Scratch for Asked {
         self.answers.borrow_mut().insert(*request, bytes);
         bytes
     }
+
+    fn origin(&self) -> String {
+        self.of.origin()
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::convolution::{Trees, TreesError};
+use super::digest::digest;
 use super::{Request, Rules, Scratch, convolution};
 use crate::gpu::Gpu;
 
@@ -28,5 +29,9 @@ impl Scratch for Calibrated {
             Request::Convolution(call) => convolution::bytes(gpu, call, &self.trees),
             Request::Attention(_) | Request::Recurrent(_) => Rules.bytes(gpu, request),
         }
+    }
+
+    fn origin(&self) -> String {
+        format!("calibration {:016x}", digest(self.trees.text().into_bytes()))
     }
 }

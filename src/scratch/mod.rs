@@ -7,6 +7,7 @@ mod asked;
 mod attention;
 mod calibrated;
 pub mod convolution;
+mod digest;
 mod recorded;
 mod request;
 mod rules;
@@ -23,4 +24,9 @@ use crate::gpu::Gpu;
 pub trait Scratch: std::fmt::Debug {
     /// Bytes of the buffer, before the allocator rounds them; 0 where none is asked for.
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64;
+
+    /// Where that is a file: what kind of file, and a digest of what it tells. Empty where the program or a library knows by itself.
+    fn origin(&self) -> String {
+        String::new()
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::digest::digest;
 use super::{Request, Rules, Scratch};
 use crate::gpu::Gpu;
 
@@ -96,5 +97,10 @@ impl Scratch for Recorded {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
         let known = self.scratch.as_ref().and_then(|scratch| scratch.get(&request.to_string()).copied());
         known.unwrap_or_else(|| Rules.bytes(gpu, request))
+    }
+
+    fn origin(&self) -> String {
+        let lines = self.scratch.iter().flatten().map(|(key, bytes)| format!("{key} = {bytes}\n"));
+        format!("scratch {:016x}", digest(lines.flat_map(String::into_bytes)))
     }
 }

@@ -50,22 +50,117 @@ fn trees_grow_from_answers_and_are_gone_by() {
     }
 }
 
-#[test]
-fn a_plan_in_the_file_is_what_is_asked_for() {
+/// A file of trees, with these words for wide windows.
+fn trees(windows: &str) -> String {
+    let kinds = ["forward", "grad_input", "grad_weight"].map(|d| format!("tree {d} windows\n{windows}\ntree {d} products\nnone\n"));
+    format!("gpu h200\n{}", kinds.concat())
+}
+
+/// A folder with the network, trees by which its convolution asks for nothing, and such by which it asks for 100 MiB.
+fn none_and_much() -> Sandbox {
     let s = Sandbox::new();
-    let trees = |windows: &str| {
-        let kinds = ["forward", "grad_input", "grad_weight"].map(|d| format!("tree {d} windows\n{windows}\ntree {d} products\nnone\n"));
-        format!("gpu h200\n{}", kinds.concat())
-    };
     // The convolution has 64 channels of 56×56 pixels; a plan of counters is 256 bytes and these.
     s.write("none.trees", &trees("none"))
         .write("much.trees", &trees("channels<=63 none height<=100 counters:104857600 none"))
         .write("net.toml", NETWORK);
+    s
+}
+
+#[test]
+fn a_plan_in_the_file_is_what_is_asked_for() {
+    let s = none_and_much();
     let peak = |file: &str| {
         s.run(&["net.toml", "--device", "virtual", "--quiet", "--calibration", file]).exits(0);
         rows(&s.read("results/net.csv")).iter().map(|r| r["measured_peak"].parse::<u64>().unwrap()).max().unwrap()
     };
     assert!(peak("much.trees") > peak("none.trees") + (95 << 20));
+}
+
+#[test]
+fn every_command_that_predicts_goes_by_it() {
+    let s = none_and_much();
+    let said = |command: &[&str], trees: &str, code: i32| s.run(&[command, &["--calibration", trees]].concat()).exits(code).stdout;
+    let of = |command: &[&str]| ["none.trees", "much.trees"].map(|trees| said(command, trees, 0));
+    for command in ["predict", "explain", "summary", "replay", "plot"] {
+        let output: &[&str] = if command == "plot" { &["-o", "-"] } else { &[] };
+        let [none, much] = of(&[&[command, "net.toml"], output].concat());
+        assert!(none != much, "{command}");
+    }
+    // What fit says holds on a device that goes by the same file, and the answers lie apart.
+    let fit = ["fit", "net.toml", "--memory", "200MiB", "--verify", "--json"];
+    let largest = of(&fit).map(|text| {
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        answer["cases"][0]["switches"][0]["largest"].as_u64().unwrap_or_else(|| panic!("{text}"))
+    });
+    assert!(largest[0] > largest[1], "{largest:?}");
+    // Where memory runs out, so do the switches that are named as fitting.
+    let short = ["net.toml", "--device", "virtual", "--set", "allocator.memory_limit=100MiB"];
+    let run_out = |trees: &str| s.run(&[&short[..], &["--calibration", trees]].concat()).exits(1).stderr;
+    assert!(run_out("much.trees").contains("fits with no switch that is known"), "{}", run_out("much.trees"));
+}
+
+#[test]
+fn it_is_for_what_runs() {
+    let s = none_and_much();
+    s.write("trace.csv", "op,id,bytes\nalloc,1,512\n").run(&["net.toml", "--device", "virtual", "--quiet"]).exits(0);
+    for command in [["replay", "trace.csv"], ["plot", "trace.csv"], ["plot", "results/net.csv"]] {
+        let refused = s.run(&[&command[..], &["--calibration", "none.trees"]].concat()).exits(2);
+        refused.complains(&[&format!("--calibration is for experiments, and {} is none", command[1])]);
+    }
+    for command in [["replay", "net.toml"], ["plot", "net.toml"], ["fit", "net.toml"]] {
+        let other = s.run(&[&command[..], &["--gpu", "t4", "--calibration", "none.trees"]].concat()).exits(2);
+        other.complains(&["none.trees:1: its convolutions are those of h200, not of t4; say `--gpu h200`"]);
+    }
+}
+
+#[test]
+fn cases_done_under_another_calibration_are_not_done() {
+    let s = none_and_much();
+    let sweep = ["net.toml", "--device", "virtual", "--set", "train.batch_size=4,8"];
+    let resumed = |more: &[&str]| s.run(&[&sweep[..], &["--resume"], more].concat()).exits(0).stderr.trim_end().to_owned();
+    let (none, all) = ("note: 0 of 2 cases done before", "note: 2 of 2 cases done before");
+    // Without, with one, with another, without again.
+    let ways: [&[&str]; 4] = [&[], &["--calibration", "none.trees"], &["--calibration", "much.trees"], &[]];
+    for more in ways {
+        for expected in [none, all] {
+            assert_eq!(resumed(more), expected, "{more:?}");
+        }
+        s.run(&[&sweep[..], &["--out", "whole", "--quiet"], more].concat()).exits(0);
+        assert_eq!(s.read("results/net.csv"), s.read("whole/net.csv"), "{more:?}");
+        assert_eq!(s.read("results/net.run.toml").contains("\nscratch_from = \"calibration "), !more.is_empty());
+    }
+    // The same content under another name, laid out otherwise, is the same; other content under the same name is not.
+    resumed(&["--calibration", "none.trees"]);
+    s.write("again.trees", &s.read("none.trees").replace("\nnone", "\n\n  none"));
+    assert_eq!(resumed(&["--calibration", "again.trees"]), all);
+    s.write("again.trees", &trees("counters:512"));
+    assert_eq!(resumed(&["--calibration", "again.trees"]), none);
+}
+
+#[test]
+fn a_journal_of_another_calibration_counts_for_nothing() {
+    let s = none_and_much();
+    let sweep = ["net.toml", "--device", "virtual", "--set", "train.batch_size=4,8"];
+    s.run(&[&sweep[..], &["--calibration", "none.trees", "--quiet"]].concat()).exits(0);
+    // What a run that was killed would have left: its first case.
+    let run: toml::Table = s.read("results/net.run.toml").parse().unwrap();
+    let text = |key: &str| run[key].as_str().unwrap();
+    let head = serde_json::json!({
+        "version": text("version"), "sources": text("sources"), "device": "virtual", "gpu": "h200", "scratch_from": text("scratch_from"),
+    });
+    let rows: Vec<String> = s.read("results/net.csv").lines().filter(|line| !line.starts_with("train.batch_size=8")).map(str::to_owned).collect();
+    let training = s.read("results/net.training.csv").lines().filter(|line| !line.contains("=8")).map(|line| line.split_once(',').unwrap().1).collect::<Vec<_>>().join("\n");
+    let experiment = &run["case"][0]["experiment"];
+    let line = serde_json::json!({ "experiment": experiment, "rows": rows.join("\n").replace("train.batch_size=4,", ",") + "\n", "training": training + "\n" });
+    let done = |trees: &str| {
+        for left in s.list("results") {
+            std::fs::remove_file(s.path(&format!("results/{left}"))).unwrap();
+        }
+        s.write("results/net.journal.jsonl", &format!("{head}\n{line}\n"));
+        s.run(&[&sweep[..], &["--resume", "--calibration", trees]].concat()).exits(0).stderr.trim_end().to_owned()
+    };
+    assert_eq!(done("none.trees"), "note: 1 of 2 cases done before");
+    assert_eq!(done("much.trees"), "note: 0 of 2 cases done before");
 }
 
 #[test]
@@ -166,7 +261,6 @@ fn what_is_no_tree_is_told_with_its_line() {
     predict(&["--calibration", "t4.trees", "--gpu", "t4"]).exits(0);
     predict(&["--calibration", "absent.trees"]).exits(2).complains(&["absent.trees: No such file"]);
     predict(&["--calibration", "t4.trees", "--scratch", "run.toml"]).exits(2).complains(&["cannot be used with"]);
-    s.run(&["net.toml", "--resume", "--calibration", "t4.trees"]).exits(2).complains(&["--resume and --calibration exclude each other"]);
 }
 
 /// What is asked is the same list in every process, and nothing in it is asked twice or is answered without trees.

@@ -4,27 +4,27 @@ use std::path::Path;
 
 use super::switches::{Switch, switches};
 use super::trial::Trial;
+use crate::cli::args::Told;
 use crate::experiment::Case;
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
-use crate::predict::predict;
-use crate::predict::room::{ends_well, most, roomy};
+use crate::predict::room::{ends_well, most};
 
 /// How many are told.
 const TOLD: usize = 4;
 
 /// What would fit into `limit` bytes, each in words. Of a case whose batches come from files nothing is tried.
-pub(in crate::cli) fn cheapest(experiment: &str, case: &Case, gpu: &Gpu, limit: u64) -> Vec<String> {
+pub(in crate::cli) fn cheapest(experiment: &str, case: &Case, (gpu, scratch): (&Gpu, &Told), limit: u64) -> Vec<String> {
     let Some(text) = toml::to_string(&case.resolved).ok().filter(|_| case.feed.is_none()) else { return Vec::new() };
-    let base =
-        Trial { name: experiment.to_owned(), text, folder: Path::new("").to_path_buf(), settings: Vec::new(), gpu: gpu.clone(), limit };
+    let (name, folder) = (experiment.to_owned(), Path::new("").to_path_buf());
+    let base = Trial { name, text, folder, settings: Vec::new(), gpu: gpu.clone(), scratch, limit };
     let mut list = switches(&base, &case.resolved);
     list.sort_by_key(cost);
-    list.iter().filter_map(|switch| fits(switch, gpu, limit)).take(TOLD).collect()
+    list.iter().filter_map(fits).take(TOLD).collect()
 }
 
 /// What a switch costs, cheap first: nothing, a slower step, a slower backward pass, precision, another result.
-fn cost(switch: &Switch) -> u32 {
+fn cost(switch: &Switch<'_>) -> u32 {
     let sets = |key: &str| switch.trial.settings.iter().any(|s| s.starts_with(key));
     match switch.note {
         "" if sets("allocator.") => 0,
@@ -36,9 +36,9 @@ fn cost(switch: &Switch) -> u32 {
     }
 }
 
-fn fits(switch: &Switch, gpu: &Gpu, limit: u64) -> Option<String> {
+fn fits(switch: &Switch<'_>) -> Option<String> {
     let case = switch.trial.read().case(&[]).ok()?;
-    let rows = predict(&case.work, &roomy(gpu), case.allocator.with_limit(Some(limit)));
+    let rows = switch.trial.predict(&case.work, case.allocator.with_limit(Some(switch.trial.limit)));
     let (peak, reserved) = most(&rows);
     let note = if switch.note.is_empty() { String::new() } else { format!(" ({})", switch.note) };
     ends_well(&rows).then(|| format!("{}{note}: peak {}, reserved {}", switch.name, format_bytes(peak), format_bytes(reserved)))

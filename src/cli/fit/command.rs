@@ -18,13 +18,12 @@ use crate::predict::room::{most, roomy};
 use crate::predict::search::Largest;
 use crate::record::{Measured, MicroStep, Status};
 use crate::report::progress::Progress;
-use crate::scratch::Rules;
 use crate::train::{Observer, Outfit};
 
 use super::render::{Answer, Budget, Outcome, Verified, json, text};
 use super::switches::switches;
 use super::trial::Trial;
-use crate::cli::args::{DeviceName, Size, gpu_named};
+use crate::cli::args::{Calibration, DeviceName, Size, Told, gpu_named};
 use crate::cli::device::Place;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{console, load, machine, record};
@@ -63,6 +62,8 @@ pub(in crate::cli) struct Args {
     /// The GPU whose memory behaviour counts, and whose memory is the limit unless --memory is given
     #[arg(long, value_name = "NAME", value_parser = gpu_named())]
     gpu: Option<&'static Gpu>,
+    #[command(flatten)]
+    calibration: Calibration,
     /// The setting to be made as large as possible
     #[arg(long, value_name = "KEY", default_value = "train.batch_size")]
     axis: String,
@@ -99,11 +100,12 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{}: {message}", args.file.display())));
     }
     let (start, experiment) = set_out(args, &first.cases[0], gpu)?;
-    let place = if args.verify { Some(place(args.device, gpu)?) } else { None };
+    let scratch = args.calibration.scratch(gpu)?;
+    let place = if args.verify { Some(place(args.device, gpu, &scratch)?) } else { None };
     let folder = args.file.parent().unwrap_or(Path::new(""));
     let mut answers = Vec::new();
     for case in &experiment.cases {
-        answers.push(answer((&experiment.name, folder), case, &args.axis, start, &budget, place.as_ref())?);
+        answers.push(answer((&experiment.name, folder), case, &args.axis, start, (&budget, &*scratch), place.as_ref())?);
     }
     let description = experiment.description.as_deref().unwrap_or_default();
     let render = if args.json { json } else { text };
@@ -139,8 +141,9 @@ fn own(case: &Case, axis: &str) -> Option<u64> {
 }
 
 /// The virtual device has all the memory that the limit may ask for.
-fn place(device: DeviceName, gpu: &'static Gpu) -> Result<Place, Failure> {
-    if device == DeviceName::Virtual { Ok(Place::virtual_as(roomy(gpu))) } else { Place::choose(device, gpu, Rc::new(Rules)) }
+fn place(device: DeviceName, gpu: &'static Gpu, scratch: &Rc<Told>) -> Result<Place, Failure> {
+    let scratch = Rc::<Told>::clone(scratch);
+    if device == DeviceName::Virtual { Ok(Place::virtual_as(roomy(gpu), scratch)) } else { Place::choose(device, gpu, scratch) }
 }
 
 fn answer(
@@ -148,13 +151,13 @@ fn answer(
     case: &Case,
     axis: &str,
     start: u64,
-    budget: &Budget,
+    (budget, scratch): (&Budget, &Told),
     place: Option<&Place>,
 ) -> Result<Answer, Failure> {
     let text = toml::to_string(&case.resolved).expect("a case spelled out is TOML");
     let gpu = budget.gpu.clone();
     let limit = case.allocator.limit(gpu.total_memory).map_or(budget.limit, |own| own.min(budget.limit));
-    let base = Trial { name: name.to_string(), text, folder: folder.to_path_buf(), settings: Vec::new(), gpu, limit };
+    let base = Trial { name: name.to_string(), text, folder: folder.to_path_buf(), settings: Vec::new(), gpu, scratch, limit };
     let list = switches(&base, &case.resolved);
     let mut trials = vec![("as written".to_string(), "", base)];
     trials.extend(list.into_iter().map(|s| (s.name, s.note, s.trial)));
@@ -181,7 +184,7 @@ fn first(mistakes: &Diagnostics) -> String {
 }
 
 /// Looks at all trials, on all cores; what the language refuses is answered with its mistakes.
-fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> Vec<Result<Outcome, Diagnostics>> {
+fn look_at(trials: &[(String, &'static str, Trial<'_>)], axis: &str, start: u64) -> Vec<Result<Outcome, Diagnostics>> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(trials.len());
     let next = std::sync::atomic::AtomicUsize::new(0);
     let mut found: Vec<(usize, Result<Outcome, Diagnostics>)> = std::thread::scope(|scope| {
@@ -200,7 +203,7 @@ fn look_at(trials: &[(String, &'static str, Trial)], axis: &str, start: u64) -> 
     found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-fn outcome(trial: &Trial, axis: &str, start: u64) -> Result<Outcome, Diagnostics> {
+fn outcome(trial: &Trial<'_>, axis: &str, start: u64) -> Result<Outcome, Diagnostics> {
     let asked = trial.read();
     let case = asked.case(&[])?;
     let (peak, reserved) = asked.needs(&[])?;
@@ -230,7 +233,7 @@ struct Claim {
 /// # Errors
 /// The device fails, or the machine does not hold a run.
 fn verify(
-    trials: &[(String, &'static str, Trial)],
+    trials: &[(String, &'static str, Trial<'_>)],
     outcomes: &mut [Result<Outcome, Diagnostics>],
     axis: &str,
     start: u64,

@@ -9,15 +9,15 @@ use crate::model::layer;
 
 /// A way to train.
 #[derive(Debug, Clone)]
-pub(super) struct Switch {
+pub(super) struct Switch<'s> {
     pub(super) name: String,
     /// What else changes with it; empty where the same is computed.
     pub(super) note: &'static str,
-    pub(super) trial: Trial,
+    pub(super) trial: Trial<'s>,
 }
 
 /// Every switch to be tried on `base`, whose settings spelled out are `resolved`. Those that it has already are left out.
-pub(super) fn switches(base: &Trial, resolved: &Table) -> Vec<Switch> {
+pub(super) fn switches<'s>(base: &Trial<'s>, resolved: &Table) -> Vec<Switch<'s>> {
     let train = resolved.get("train").and_then(Value::as_table).cloned().unwrap_or_default();
     let has = |key: &str, value: &str| train.get(key).and_then(Value::as_str) == Some(value);
     let is_training = train.get("no_grad") != Some(&Value::Boolean(true)) && !has("mode", "eval");
@@ -66,7 +66,7 @@ pub(super) fn switches(base: &Trial, resolved: &Table) -> Vec<Switch> {
 }
 
 /// The numbers of segments to try: the one with the lowest peak among powers of two.
-fn segments(base: &Trial) -> Option<u64> {
+fn segments(base: &Trial<'_>) -> Option<u64> {
     let asked = base.read();
     let peak = |n: u64| asked.needs(&[format!("train.checkpointing={{ segments = {n} }}")]).ok().map(|(peak, _)| peak);
     let tried = (1..32).map(|power| 1u64 << power).map_while(|n| Some((peak(n)?, n)));
@@ -114,7 +114,7 @@ fn optimizers(train: &Table, add: &mut impl FnMut(String, &'static str, Vec<Stri
 const MOST_TRIED: usize = 256;
 
 /// Works in place wherever a layer can and PyTorch allows it; `None` where that is nowhere, or everywhere already.
-fn in_place(base: &Trial, resolved: &Table) -> Option<Switch> {
+fn in_place<'s>(base: &Trial<'s>, resolved: &Table) -> Option<Switch<'s>> {
     let trial = |on: &[usize]| {
         let mut table = resolved.clone();
         let mut number = 0;

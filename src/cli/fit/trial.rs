@@ -5,16 +5,20 @@
 
 use std::path::PathBuf;
 
+use crate::alloc::AllocatorConfig;
+use crate::cli::args::Told;
 use crate::experiment::{Case, Diagnostics, Draft};
 use crate::gpu::Gpu;
 use crate::model::Work;
+use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::predict::room::{Shortage, ends_well, most, roomy, tried};
 use crate::predict::search::{self, Largest, Probe, Reach};
+use crate::record::Predicted;
 
 /// A case as text, with what it is asked under.
 #[derive(Debug, Clone)]
-pub(super) struct Trial {
+pub(super) struct Trial<'s> {
     /// The experiment's name.
     pub(super) name: String,
     /// The case as an experiment file of its own.
@@ -25,6 +29,8 @@ pub(super) struct Trial {
     pub(super) settings: Vec<String>,
     /// How memory behaves.
     pub(super) gpu: Gpu,
+    /// What its libraries ask for.
+    pub(super) scratch: &'s Told,
     /// Bytes that may be reserved.
     pub(super) limit: u64,
 }
@@ -32,7 +38,7 @@ pub(super) struct Trial {
 /// A trial whose text was read, for many questions.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    trial: &'a Trial,
+    trial: &'a Trial<'a>,
     draft: Draft,
 }
 
@@ -45,7 +51,12 @@ const STEPS: [&str; 2] = ["train.steps", "train.accumulation_steps"];
 /// Steps, and micro-steps in a step, after which nothing new happens as a rule; what they answer is confirmed with all.
 const FEW_STEPS: u64 = 2;
 
-impl Trial {
+impl Trial<'_> {
+    /// What this would need on such a GPU with memory for all of it.
+    pub(super) fn predict(&self, work: &Work, allocator: AllocatorConfig) -> Vec<Predicted> {
+        predict(work, RuleContext { gpu: &roomy(&self.gpu), scratch: self.scratch }, allocator)
+    }
+
     /// Reads the text, once for all that is asked.
     pub(super) fn read(&self) -> Asked<'_> {
         Asked { trial: self, draft: Draft::read(&self.name, &self.text, &self.folder, &self.gpu) }
@@ -62,7 +73,7 @@ impl Asked<'_> {
     /// The most bytes allocated and reserved at once, with more settings, where nothing limits them.
     pub(super) fn needs(&self, more: &[String]) -> Result<(u64, u64), Diagnostics> {
         let case = self.case(more)?;
-        Ok(most(&predict(&case.work, &roomy(&self.trial.gpu), case.allocator.with_limit(None))))
+        Ok(most(&self.trial.predict(&case.work, case.allocator.with_limit(None))))
     }
 
     /// What runs with `axis` at `value` and more settings, under the limit.
@@ -74,14 +85,15 @@ impl Asked<'_> {
     /// Whether that runs, and what it needs. What cannot be written does not run.
     fn probe(&self, more: &[String], axis: &str, value: u64) -> Probe {
         let Ok(case) = self.limited(more, axis, value) else { return Probe { fits: false, peak: 0 } };
-        let rows = predict(&case.work, &roomy(&self.trial.gpu), case.allocator);
+        let rows = self.trial.predict(&case.work, case.allocator);
         Probe { fits: ends_well(&rows), peak: most(&rows).0 }
     }
 
     /// Where that runs out of memory, if it does and can be written.
     pub(super) fn shortage(&self, axis: &str, value: u64) -> Option<Shortage> {
         let case = self.limited(&[], axis, value).ok()?;
-        tried(&case.work, &roomy(&self.trial.gpu), case.allocator).1
+        let gpu = roomy(&self.trial.gpu);
+        tried(&case.work, RuleContext { gpu: &gpu, scratch: self.trial.scratch }, case.allocator).1
     }
 
     /// The largest value of `axis` that fits, looked for from `start` on.

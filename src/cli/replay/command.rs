@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::super::args::{Settings, Size, gpu_named};
+use super::super::args::{Calibration, Settings, Size, gpu_named};
 use super::super::console;
 use super::super::exit::{Exit, Failure};
 use super::compare;
@@ -49,6 +49,8 @@ pub(in super::super) struct Args {
     /// The GPU whose total memory counts
     #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named())]
     gpu: &'static Gpu,
+    #[command(flatten)]
+    calibration: Calibration,
     /// Of a snapshot of several GPUs, the one to replay
     #[arg(long, value_name = "N")]
     device_number: Option<usize>,
@@ -75,7 +77,7 @@ pub(in super::super) struct Args {
 /// # Errors
 /// A file cannot be read or written, or says what it may not. Nothing was replayed to the end then, or not everything written.
 pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let source = source::read(&args.source, &args.set, args.gpu, args.device_number)?;
+    let source = source::read(&args.source, &args.set, (args.gpu, &args.calibration), args.device_number)?;
     for note in &source.notes {
         console::note(note);
     }

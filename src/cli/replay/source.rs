@@ -11,9 +11,9 @@ use crate::experiment::{self, Case};
 use crate::gpu::Gpu;
 use crate::measure::Entry;
 use crate::record::Category;
-use crate::scratch::Rules;
 use crate::train::Outfit;
 
+use super::super::args::{Calibration, Told};
 use super::super::device::Place;
 use super::super::dump::category_of;
 use super::super::exit::Failure;
@@ -78,9 +78,18 @@ pub(in super::super) fn content(path: &Path) -> Result<Content, Failure> {
 /// Reads the history in `path`. An experiment runs for it, on nothing, with `set` applied; of a snapshot, `device` is the GPU.
 ///
 /// # Errors
-/// The file has a mistake, or an experiment several cases.
-pub(in super::super) fn read(path: &Path, set: &[String], gpu: &'static Gpu, device: Option<usize>) -> Result<Source, Failure> {
-    match content(path)? {
+/// The file has a mistake, an experiment several cases, or the calibration is of another GPU or for nothing.
+pub(in super::super) fn read(
+    path: &Path,
+    set: &[String],
+    (gpu, calibration): (&'static Gpu, &Calibration),
+    device: Option<usize>,
+) -> Result<Source, Failure> {
+    let content = content(path)?;
+    if !matches!(content, Content::Experiment) {
+        calibration.none_of(path)?;
+    }
+    match content {
         Content::Pickle(bytes) => {
             let dump = Dump::from_pickle(&bytes).map_err(|e| of_file(path, e))?;
             snapshot(&dump, gpu, device).map_err(|e| of_file(path, e))
@@ -93,7 +102,7 @@ pub(in super::super) fn read(path: &Path, set: &[String], gpu: &'static Gpu, dev
             let log = RmmLog::parse(&text).map_err(|e| of_file(path, e))?;
             Ok(numbered(log.trace, |_| None, false, streams(log.streams)))
         }
-        Content::Experiment => run(path, set, gpu),
+        Content::Experiment => run(path, set, gpu, calibration.scratch(gpu)?),
     }
 }
 
@@ -185,12 +194,12 @@ pub(in super::super) fn one_case(path: &Path, set: &[String], gpu: &Gpu) -> Resu
 }
 
 /// Runs an experiment on a device that is never full, and takes down what it asks for.
-fn run(path: &Path, set: &[String], gpu: &'static Gpu) -> Result<Source, Failure> {
+fn run(path: &Path, set: &[String], gpu: &'static Gpu, scratch: Rc<Told>) -> Result<Source, Failure> {
     let case = one_case(path, set, gpu)?;
     let mut unlimited = case.clone();
     unlimited.allocator = AllocatorConfig::default();
     let (recorder, _) = record::run(
-        &Place::boundless(gpu, Rc::new(Rules)),
+        &Place::boundless(gpu, scratch),
         &unlimited,
         &Outfit { feed: case.feed.as_ref(), ..Outfit::default() },
         true,

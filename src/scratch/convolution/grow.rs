@@ -16,6 +16,7 @@ use super::tree::{self, Grown, Sample};
 use super::trees::{Trees, place};
 use crate::gpu::Gpu;
 use crate::scratch::Convolution;
+use crate::scratch::digest::digest;
 
 /// Plans that fewer answers of a tree have are chance: a size that happens to be a multiple of something.
 const FEWEST: u64 = 4;
@@ -129,8 +130,6 @@ pub fn accuracy(trees: &Trees, gpu: &Gpu, answers: &[Answer]) -> Accuracy {
 #[must_use]
 pub fn part(call: &Convolution, parts: u64) -> u64 {
     let sizes = [&call.input[1..], &call.weight, &call.stride, &call.padding, &call.dilation, &[call.groups]].concat();
-    let bytes = sizes.iter().flat_map(|size| size.to_le_bytes());
-    // FNV-1a, whose upper bits are the better ones.
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    (hash >> 32) % parts
+    // Its upper bits are the better ones.
+    (digest(sizes.iter().flat_map(|size| size.to_le_bytes())) >> 32) % parts
 }
