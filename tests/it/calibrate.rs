@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use runner::gpu::Gpu;
 use runner::meta::DType;
-use runner::scratch::convolution::{Trees, accuracy, grid, grow, read_answers, write_answers};
-use runner::scratch::{Calibrated, Convolution, Request, Scratch};
+use runner::scratch::convolution::{Answer, Settings, Trees, accuracy, grid, grow, read_answers, write_answers};
+use runner::scratch::{Calibrated, Convolution, Direction, Request, Scratch};
 
 use crate::support::{Sandbox, repository, rows};
 
@@ -87,7 +87,7 @@ fn every_command_that_predicts_goes_by_it() {
         assert!(none != much, "{command}");
     }
     // What fit says holds on a device that goes by the same file, and the answers lie apart.
-    let fit = ["fit", "net.toml", "--memory", "200MiB", "--verify", "--json"];
+    let fit = ["fit", "net.toml", "--memory", "400MiB", "--verify", "--json"];
     let largest = of(&fit).map(|text| {
         let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
         answer["cases"][0]["switches"][0]["largest"].as_u64().unwrap_or_else(|| panic!("{text}"))
@@ -148,8 +148,15 @@ fn a_journal_of_another_calibration_counts_for_nothing() {
     let head = serde_json::json!({
         "version": text("version"), "sources": text("sources"), "device": "virtual", "gpu": "h200", "scratch_from": text("scratch_from"),
     });
-    let rows: Vec<String> = s.read("results/net.csv").lines().filter(|line| !line.starts_with("train.batch_size=8")).map(str::to_owned).collect();
-    let training = s.read("results/net.training.csv").lines().filter(|line| !line.contains("=8")).map(|line| line.split_once(',').unwrap().1).collect::<Vec<_>>().join("\n");
+    let rows: Vec<String> =
+        s.read("results/net.csv").lines().filter(|line| !line.starts_with("train.batch_size=8")).map(str::to_owned).collect();
+    let training = s
+        .read("results/net.training.csv")
+        .lines()
+        .filter(|line| !line.contains("=8"))
+        .map(|line| line.split_once(',').unwrap().1)
+        .collect::<Vec<_>>()
+        .join("\n");
     let experiment = &run["case"][0]["experiment"];
     let line = serde_json::json!({ "experiment": experiment, "rows": rows.join("\n").replace("train.batch_size=4,", ",") + "\n", "training": training + "\n" });
     let done = |trees: &str| {
@@ -230,6 +237,46 @@ fn what_is_no_answer_is_told_with_its_line() {
     assert_eq!(s.list("."), ["bad.csv"]);
 }
 
+/// A chain: each comparison has one leaf and the rest of the tree, on one side or the other.
+#[test]
+fn a_tree_may_be_as_deep_as_it_has_leaves() {
+    let s = none_and_much();
+    const LEAVES: usize = 10_000;
+    let many = |word: &dyn Fn(usize) -> String| (1..LEAVES).map(|n| word(n) + " ").collect::<String>();
+    // 64 channels go right 63 times, or left in all comparisons but the last 63.
+    let right = many(&|n| format!("channels<={n} {}", if n == 64 { "counters:104857600" } else { "none" })) + "none";
+    let left = many(&|n| format!("channels<={}", LEAVES - n)) + &many(&|_| "none".to_owned()) + "none";
+    s.write("right.trees", &trees(&right)).write("left.trees", &trees(&left));
+    let peak = |file: &str| s.run(&["predict", "net.toml", "--calibration", file]).exits(0).stdout;
+    assert_ne!(peak("right.trees"), peak("none.trees"));
+    assert_eq!(peak("left.trees"), peak("none.trees"));
+}
+
+/// Answers that go to and fro are parted one by one from the end.
+#[test]
+fn deep_trees_grow() {
+    let gpu = Gpu::named("h200").unwrap();
+    let call = |n| Convolution {
+        direction: Direction::Forward,
+        dtype: DType::F32,
+        input: [n, 8, 9, 9],
+        weight: [8, 8, 1, 1],
+        stride: [1; 2],
+        padding: [0; 2],
+        dilation: [1; 2],
+        groups: 1,
+    };
+    let answer = |n| Answer { call: call(n), bytes: 272 * (n % 2), settings: Settings::default(), weight: 1 };
+    let answers: Vec<Answer> = (1..=2000).map(answer).collect();
+    let trees = grow(gpu, Vec::new(), &answers);
+    assert_eq!(trees.leaves(), 2000 + 5);
+    let of = accuracy(&trees, gpu, &answers);
+    assert_eq!((of.exact, of.workspaces), (2000, 2000));
+    let heavy: Vec<Answer> = answers[..2].iter().map(|answer| Answer { weight: u32::MAX, ..*answer }).collect();
+    let refused = std::panic::catch_unwind(|| grow(gpu, Vec::new(), &heavy)).unwrap_err();
+    assert!(refused.downcast_ref::<&str>().unwrap().contains("squared in 64 bits"));
+}
+
 #[test]
 fn what_is_no_tree_is_told_with_its_line() {
     let s = Sandbox::new();
@@ -246,6 +293,9 @@ fn what_is_no_tree_is_told_with_its_line() {
     refused("gpu h200\nnone\n").complains(&["bad.trees:2: `none` stands before any `tree`"]);
     refused("gpu h200\ngpu h200\n").complains(&["bad.trees:2: the GPU is named twice"]);
     refused("gpu h200\ntree up windows\n").complains(&["bad.trees:2: `tree` is followed by one of forward, grad_input, grad_weight"]);
+    refused("gpu h200 t4\n").complains(&["bad.trees:1: `t4`: nothing follows the name of the GPU on its line"]);
+    refused("gpu h200\ntree forward windows none\n")
+        .complains(&["bad.trees:2: `none`: the words of a tree begin on the line after `tree forward windows`"]);
     refused("gpu h200\ntree forward windows\nnone none\n").complains(&["bad.trees:3: the tree has ended before `none`"]);
     refused("gpu h200\ntree forward windows\n\nbatch<=4 none\n").complains(&["bad.trees:4: the tree has no end here"]);
     refused("gpu h200\ntree forward windows\nbatches<=4 none none\n")

@@ -6,6 +6,7 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+use super::tree::MOST_WEIGHT;
 use crate::meta::DType;
 use crate::scratch::{Convolution, Direction};
 
@@ -88,6 +89,7 @@ pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersEr
     }
     let (settings, weight) = (SETTINGS.map(column), column("weight"));
     let mut answers = Vec::new();
+    let mut weighed = 0u64;
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(torn)? {
         let line = record.position().map_or(1, csv::Position::line);
@@ -117,6 +119,13 @@ pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersEr
                 weight.ok_or_else(|| wrong(line, format!("`{text}` is no weight; weights are from 1 to {HEAVIEST}")))?
             }
         };
+        weighed = weighed.saturating_add(weight.into());
+        if weighed >= MOST_WEIGHT {
+            return Err(wrong(
+                line,
+                format!("up to here the answers weigh {weighed}, and together they may weigh less than {}", MOST_WEIGHT),
+            ));
+        }
         answers.push(Answer { call, bytes: number(bytes)?, settings, weight });
     }
     Ok((remarks, answers))

@@ -12,7 +12,7 @@ use super::label::label;
 use super::measure::MEASURES;
 use super::plan::Plan;
 use super::rule::{bytes, has_rule};
-use super::tree::{self, Grown, Sample};
+use super::tree::{self, MOST_WEIGHT, Node, Sample};
 use super::trees::{Trees, place};
 use crate::gpu::Gpu;
 use crate::scratch::Convolution;
@@ -28,8 +28,13 @@ const OF: u64 = 1000;
 const LEAVES: usize = 10_000;
 
 /// Grows trees from what `gpu`'s library answered; `remarks` say where the answers come from.
+///
+/// # Panics
+/// Where the answers weigh 2^32 or more together, which [`read_answers`](super::read_answers) refuses.
 #[must_use]
 pub fn grow(gpu: &Gpu, remarks: Vec<String>, answers: &[Answer]) -> Trees {
+    let weight = answers.iter().try_fold(0u64, |sum, answer| sum.checked_add(answer.weight.into()));
+    assert!(weight.is_some_and(|weight| weight < MOST_WEIGHT), "answers are read only as far as their weights can be squared in 64 bits");
     let mut of_tree: [[Vec<Answer>; 2]; 3] = Default::default();
     let mut sorted: Vec<&Answer> = answers.iter().filter(|a| !has_rule(&a.call)).collect();
     sorted.sort_unstable();
@@ -47,7 +52,7 @@ pub fn grow(gpu: &Gpu, remarks: Vec<String>, answers: &[Answer]) -> Trees {
 }
 
 /// A tree, and the plans that its classes stand for.
-fn grow_one(answers: &[Answer], multiprocessors: u32) -> (Grown, Vec<Plan>) {
+fn grow_one(answers: &[Answer], multiprocessors: u32) -> (Vec<Node>, Vec<Plan>) {
     let geometries: Vec<Geometry> = answers.iter().map(|answer| Geometry::new(&answer.call)).collect();
     let labels: Vec<Option<Plan>> = answers.iter().zip(&geometries).map(|(a, g)| label(a, g, multiprocessors)).collect();
     let mut counts: BTreeMap<Plan, u64> = BTreeMap::new();
@@ -67,16 +72,16 @@ fn grow_one(answers: &[Answer], multiprocessors: u32) -> (Grown, Vec<Plan>) {
         }
     }
     if samples.is_empty() {
-        return (Grown::Leaf(0), vec![Plan::None]);
+        return (vec![Node::Chosen(0)], vec![Plan::None]);
     }
     let grow =
         |samples: &[Sample]| tree::grow(samples, MEASURES.len(), |measure, sample| MEASURES[measure].of(of_samples[sample].0), LEAVES);
     // Of several plans that give an answer's size, the one that answers like it have: a tree that grew once knows, and the next one is simpler.
     let first = grow(&samples);
     for (sample, (g, bytes)) in samples.iter_mut().zip(&of_samples) {
-        let class = first.class(|measure| MEASURES[measure].of(g));
-        if plans[usize::from(class)].bytes(g, multiprocessors) == *bytes {
-            sample.class = class;
+        let class = tree::class(&first, |measure| MEASURES[measure].of(g));
+        if plans[class].bytes(g, multiprocessors) == *bytes {
+            sample.class = u16::try_from(class).expect("it grew from classes of 16 bits");
         }
     }
     let grown = grow(&samples);

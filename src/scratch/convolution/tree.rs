@@ -6,13 +6,35 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A grown tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Grown {
-    /// The class.
-    Leaf(u16),
-    /// What holds where the measure is at most so much, and where it is not.
-    Split { measure: usize, at_most: u64, branches: Box<[Grown; 2]> },
+/// All samples together weigh less, so that the square of their weight fits in 64 bits.
+pub(super) const MOST_WEIGHT: u64 = 1 << 32;
+
+/// A node of a tree, which is a list of them, each before those of its branches: however deep a tree is, nobody calls himself to go through it.
+/// There are tens of thousands of nodes, so they are small: places are 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Where the measure is at most so much, the next node; else node `otherwise`.
+    Compare { measure: u32, at_most: u64, otherwise: u32 },
+    /// A leaf: the class, by its number.
+    Chosen(u32),
+}
+
+/// The class of what measures so much.
+pub(super) fn class(nodes: &[Node], of: impl Fn(usize) -> u64) -> usize {
+    let mut at = 0;
+    loop {
+        match nodes[at] {
+            Node::Chosen(class) => return class as usize,
+            Node::Compare { measure, at_most, otherwise } => {
+                at = if of(measure as usize) <= at_most { at + 1 } else { otherwise as usize };
+            }
+        }
+    }
+}
+
+/// A place among a tree's nodes, or among what they name.
+pub(super) fn small(place: usize) -> u32 {
+    u32::try_from(place).expect("a tree has fewer nodes than 32 bits count")
 }
 
 /// A measure of all samples, in order.
@@ -25,7 +47,7 @@ struct Column {
 }
 
 /// A part of the samples that no comparison parts yet.
-struct Node {
+struct Part {
     start: usize,
     end: usize,
     class: u16,
@@ -68,20 +90,7 @@ impl Ord for Promise {
     }
 }
 
-impl Grown {
-    /// The class of a sample that measures so much.
-    pub(super) fn class(&self, of: impl Fn(usize) -> u64) -> u16 {
-        let mut at = self;
-        loop {
-            match at {
-                Self::Leaf(class) => return *class,
-                Self::Split { measure, at_most, branches } => at = &branches[usize::from(of(*measure) > *at_most)],
-            }
-        }
-    }
-}
-
-/// A sample's class, and how much it counts: as so many samples. All of them together count less than 2^32.
+/// A sample's class, and how much it counts: as so many samples. All of them together weigh less than [`MOST_WEIGHT`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) class: u16,
@@ -92,18 +101,18 @@ pub(super) struct Sample {
 ///
 /// # Panics
 /// Where there are no samples.
-pub(super) fn grow(samples: &[Sample], measures: usize, value: impl Fn(usize, usize) -> u64, leaves: usize) -> Grown {
+pub(super) fn grow(samples: &[Sample], measures: usize, value: impl Fn(usize, usize) -> u64, leaves: usize) -> Vec<Node> {
     let kinds = usize::from(samples.iter().map(|s| s.class).max().expect("a tree grows from something")) + 1;
     let of_samples = |measure| (0..samples.len()).map(|sample| value(measure, sample)).collect::<Vec<_>>();
     let mut columns: Vec<Column> = (0..measures).map(|measure| Column::new(&of_samples(measure))).collect();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<Part> = Vec::new();
     let mut promises = BinaryHeap::new();
-    let add = |nodes: &mut Vec<Node>, promises: &mut BinaryHeap<Promise>, columns: &[Column], start: usize, end: usize| {
+    let add = |nodes: &mut Vec<Part>, promises: &mut BinaryHeap<Promise>, columns: &[Column], start: usize, end: usize| {
         let (class, split) = look(columns, samples, kinds, start, end);
         if let Some(split) = split {
             promises.push(Promise(split, Reverse(nodes.len())));
         }
-        nodes.push(Node { start, end, class, split: None });
+        nodes.push(Part { start, end, class, split: None });
         nodes.len() - 1
     };
     let all = samples.len();
@@ -123,7 +132,7 @@ pub(super) fn grow(samples: &[Sample], measures: usize, value: impl Fn(usize, us
         nodes[number].split = Some((split, [left, right]));
         grown += 1;
     }
-    gather(&nodes, &columns, 0)
+    gather(&nodes, &columns)
 }
 
 impl Column {
@@ -198,18 +207,34 @@ fn look(columns: &[Column], samples: &[Sample], kinds: usize, start: usize, end:
     (class as u16, best)
 }
 
-/// The tree from a node on. Branches that end alike are one leaf.
-fn gather(nodes: &[Node], columns: &[Column], at: usize) -> Grown {
-    let node = &nodes[at];
-    let Some((split, [left, right])) = node.split else { return Grown::Leaf(node.class) };
-    let branches = Box::new([gather(nodes, columns, left), gather(nodes, columns, right)]);
-    match &*branches {
-        [Grown::Leaf(a), Grown::Leaf(b)] if a == b => Grown::Leaf(*a),
-        _ => {
-            let at_most = roundest(columns[split.measure].values[split.rank as usize], split.above);
-            Grown::Split { measure: split.measure, at_most, branches }
+/// The tree of these parts, the first of which is all. Branches that end alike are one leaf.
+fn gather(parts: &[Part], columns: &[Column]) -> Vec<Node> {
+    let mut ends: Vec<Option<u16>> = vec![None; parts.len()];
+    // A part's own parts came after it.
+    for (number, part) in parts.iter().enumerate().rev() {
+        ends[number] = match part.split {
+            None => Some(part.class),
+            Some((_, [left, right])) => ends[left].filter(|_| ends[left] == ends[right]),
+        };
+    }
+    let mut nodes = Vec::new();
+    // Parts still to come, the next one last, each with the comparison that leads to it otherwise.
+    let mut waiting: Vec<(usize, Option<usize>)> = vec![(0, None)];
+    while let Some((number, comparison)) = waiting.pop() {
+        let at = nodes.len();
+        if let Some(Node::Compare { otherwise, .. }) = comparison.map(|place| &mut nodes[place]) {
+            *otherwise = small(at);
+        }
+        match (ends[number], parts[number].split) {
+            (None, Some((split, [left, right]))) => {
+                let at_most = roundest(columns[split.measure].values[split.rank as usize], split.above);
+                nodes.push(Node::Compare { measure: small(split.measure), at_most, otherwise: 0 });
+                waiting.extend([(right, Some(at)), (left, None)]);
+            }
+            (end, _) => nodes.push(Node::Chosen(end.unwrap_or(parts[number].class).into())),
         }
     }
+    nodes
 }
 
 /// The number with the most zeros at its end from `low` on and before `above`.

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use super::geometry::Geometry;
 use super::measure::MEASURES;
 use super::plan::Plan;
-use super::tree::Grown;
+use super::tree::{Node, class, small};
 use crate::gpu::Gpu;
 use crate::scratch::Direction;
 
@@ -43,18 +43,9 @@ pub enum TreesError {
 
 #[derive(Debug, Clone)]
 struct Tree {
-    /// Each before those of its branches.
     nodes: Vec<Node>,
+    /// What its classes stand for.
     plans: Vec<Plan>,
-}
-
-/// There are tens of thousands of nodes, so they are small: places are 32 bits.
-#[derive(Debug, Clone, Copy)]
-enum Node {
-    /// Where the measure is at most so much, the next node; else node `otherwise`.
-    Compare { measure: u32, at_most: u64, otherwise: u32 },
-    /// A plan, by its place among the tree's.
-    Chosen(u32),
 }
 
 /// A tree's part of a text: which it is, where its name stands, and its words, each with its line.
@@ -101,29 +92,14 @@ impl Trees {
         Err(TreesError::OtherGpu { path, line, grown: trees.gpu, wanted: gpu.name.to_owned() })
     }
 
-    pub(super) fn new(gpu: &Gpu, remarks: Vec<String>, grown: [[(Grown, Vec<Plan>); 2]; 3]) -> Self {
-        let trees = grown.map(|pair| {
-            pair.map(|(grown, plans)| {
-                let mut nodes = Vec::new();
-                flatten(&grown, &mut nodes);
-                Tree { nodes, plans }
-            })
-        });
-        Self { remarks, gpu: gpu.name.to_owned(), trees }
+    pub(super) fn new(gpu: &Gpu, remarks: Vec<String>, grown: [[(Vec<Node>, Vec<Plan>); 2]; 3]) -> Self {
+        Self { remarks, gpu: gpu.name.to_owned(), trees: grown.map(|pair| pair.map(|(nodes, plans)| Tree { nodes, plans })) }
     }
 
     /// What a convolution asks for.
     pub(super) fn plan(&self, g: &Geometry) -> Plan {
         let Tree { nodes, plans } = &self.trees[place(g.direction)][usize::from(g.is_product())];
-        let mut at = 0;
-        loop {
-            match nodes[at as usize] {
-                Node::Chosen(plan) => return plans[plan as usize],
-                Node::Compare { measure, at_most, otherwise } => {
-                    at = if MEASURES[measure as usize].of(g) <= at_most { at + 1 } else { otherwise };
-                }
-            }
-        }
+        plans[class(nodes, |measure| MEASURES[measure].of(g))]
     }
 
     /// How many leaves there are.
@@ -193,6 +169,9 @@ impl Trees {
                     if gpu.replace(name.to_owned()).is_some() {
                         return Err((line, "the GPU is named twice".to_owned()));
                     }
+                    if let Some(word) = words.next() {
+                        return Err((line, format!("`{word}`: nothing follows the name of the GPU on its line")));
+                    }
                 }
                 Some(&"tree") => {
                     close(open.take())?;
@@ -202,6 +181,11 @@ impl Trees {
                         let (directions, kinds) = (DIRECTIONS.join(", "), KINDS.join(" or "));
                         return Err((line, format!("`tree` is followed by one of {directions} and by {kinds}")));
                     };
+                    if let Some(word) = words.next() {
+                        let (direction, kind) = (DIRECTIONS[direction], KINDS[kind]);
+                        let where_to = format!("the words of a tree begin on the line after `tree {direction} {kind}`");
+                        return Err((line, format!("`{word}`: {where_to}")));
+                    }
                     open = Some(Section { place: [direction, kind], line, words: Vec::new() });
                 }
                 Some(word) => {
@@ -235,24 +219,6 @@ pub(super) const fn place(direction: Direction) -> usize {
         Direction::GradInput => 1,
         Direction::GradWeight => 2,
     }
-}
-
-fn flatten(grown: &Grown, nodes: &mut Vec<Node>) {
-    match grown {
-        Grown::Leaf(class) => nodes.push(Node::Chosen((*class).into())),
-        Grown::Split { measure, at_most, branches } => {
-            let at = nodes.len();
-            let node = |otherwise| Node::Compare { measure: small(*measure), at_most: *at_most, otherwise };
-            nodes.push(node(0));
-            flatten(&branches[0], nodes);
-            nodes[at] = node(small(nodes.len()));
-            flatten(&branches[1], nodes);
-        }
-    }
-}
-
-fn small(place: usize) -> u32 {
-    u32::try_from(place).expect("a tree has fewer nodes than 32 bits count")
 }
 
 impl Tree {
