@@ -1,5 +1,6 @@
 //! `rnn` keeps its arguments, its output and, while training, cuDNN's reserve. The host needs none: it computes the steps anew.
 
+use super::kernel_host::Given;
 use super::rule::Rnn;
 use crate::device::cuda::{RecurrentGradients, RecurrentTensors, Workspace};
 use crate::exec::{CallWorkspace, Exec, Result};
@@ -91,7 +92,7 @@ impl OpKernel for Rnn {
             let shape = Shape::new([bytes]).expect("a library asks for fewer bytes than 63 bits count");
             saved.push(exec.empty(TensorMeta::contiguous(shape, DType::U8))?);
         }
-        exec.on_host(|host| self.forward_on_host(host, &sequence, states, weights, &out));
+        exec.on_host(|host| self.forward_on_host(host, Given { sequence: &sequence, states, weights }, &out));
         exec.on_cuda(|gpu| {
             let first: Vec<Tensor> = states.iter().map(|&s| s.clone()).collect();
             let at = RecurrentTensors {
@@ -134,7 +135,7 @@ impl OpKernel for Rnn {
         let to_x = exec.empty_like(&sequence)?;
         let to_states = states.iter().map(|s| exec.empty_like(s)).collect::<Result<Vec<Tensor>>>()?;
         let workspace = self.workspace(exec, x.meta())?;
-        exec.on_host(|host| self.grad_input_on_host(host, &sequence, &states, &weights, &grad, &to_x));
+        exec.on_host(|host| self.grad_input_on_host(host, Given { sequence: &sequence, states: &states, weights: &weights }, &grad, &to_x));
         exec.on_cuda(|gpu| {
             let gradients =
                 RecurrentGradients { y: address(&grad), last: addresses(&of_last), x: address(&to_x), first: addresses(&to_states) };
@@ -148,7 +149,14 @@ impl OpKernel for Rnn {
         let to_weights = Self::buffer_of(exec, &metas, x.dtype())?;
         exec.fill(&to_weights, 0.0);
         let workspace = self.workspace(exec, x.meta())?;
-        exec.on_host(|host| self.grad_weights_on_host(host, &sequence, &states, &weights, &exchange(at.grad()), &to_weights));
+        exec.on_host(|host| {
+            self.grad_weights_on_host(
+                host,
+                Given { sequence: &sequence, states: &states, weights: &weights },
+                &exchange(at.grad()),
+                &to_weights,
+            )
+        });
         exec.on_cuda(|gpu| {
             gpu.recurrent_backward_weights(&call, &of(&sequence), address(&to_weights), workspace.on_cuda(), kept(reserve));
         });

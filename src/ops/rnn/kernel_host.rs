@@ -185,8 +185,19 @@ struct Network<R> {
     cell: Vec<R>,
 }
 
+/// What forward was given, and backward finds again.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    /// The input, [length, batch, features], contiguous.
+    pub(super) sequence: &'a Tensor,
+    /// The first hidden state, and LSTM's first cell state; none where they are zeros.
+    pub(super) states: &'a [&'a Tensor],
+    /// In PyTorch's order, each by itself or all in one buffer.
+    pub(super) weights: &'a [&'a Tensor],
+}
+
 impl Rnn {
-    fn network<R: Field>(&self, host: &Host, sequence: &Tensor, states: &[&Tensor], weights: &[&Tensor]) -> Network<R> {
+    fn network<R: Field>(&self, host: &Host, Given { sequence, states, weights }: Given<'_>) -> Network<R> {
         let size = |n: u64| usize::try_from(n).expect("the host addresses what it computes on");
         let dims: Vec<usize> = sequence.shape().dims().iter().map(|&d| size(d)).collect();
         let places = self.weights(sequence.shape().last()).expect("the weights were inferred before");
@@ -212,53 +223,33 @@ impl Rnn {
         Network { sides, weights, hidden: state(0), cell: state(1) }
     }
 
-    pub(super) fn forward_on_host(&self, host: &Host, sequence: &Tensor, states: &[&Tensor], weights: &[&Tensor], out: &Tensor) {
+    pub(super) fn forward_on_host(&self, host: &Host, given: Given<'_>, out: &Tensor) {
+        let sequence = given.sequence;
         with_real!([sequence], R => {
-            let network = self.network::<R>(host, sequence, states, weights);
+            let network = self.network::<R>(host, given);
             let (outputs, _) = network.forward(host.values(sequence.operand()), self.directions() as usize);
             host.store(out.operand(), outputs.last().expect("there is a layer"));
         });
     }
 
     /// The gradients of the input and of the weights, in PyTorch's order.
-    fn gradients<R: Field>(
-        &self,
-        host: &Host,
-        sequence: &Tensor,
-        states: &[&Tensor],
-        weights: &[&Tensor],
-        grad: &Tensor,
-    ) -> (Vec<R>, Vec<Vec<R>>) {
-        let network = self.network::<R>(host, sequence, states, weights);
-        network.backward(host.values(sequence.operand()), host.values(grad.operand()), self.directions() as usize)
+    fn gradients<R: Field>(&self, host: &Host, given: Given<'_>, grad: &Tensor) -> (Vec<R>, Vec<Vec<R>>) {
+        let network = self.network::<R>(host, given);
+        network.backward(host.values(given.sequence.operand()), host.values(grad.operand()), self.directions() as usize)
     }
 
-    pub(super) fn grad_input_on_host(
-        &self,
-        host: &Host,
-        sequence: &Tensor,
-        states: &[&Tensor],
-        weights: &[&Tensor],
-        grad: &Tensor,
-        to: &Tensor,
-    ) {
+    pub(super) fn grad_input_on_host(&self, host: &Host, given: Given<'_>, grad: &Tensor, to: &Tensor) {
+        let sequence = given.sequence;
         with_real!([sequence], R => {
-            let (of_input, _) = self.gradients::<R>(host, sequence, states, weights, grad);
+            let (of_input, _) = self.gradients::<R>(host, given, grad);
             host.store(to.operand(), &of_input);
         });
     }
 
-    pub(super) fn grad_weights_on_host(
-        &self,
-        host: &Host,
-        sequence: &Tensor,
-        states: &[&Tensor],
-        weights: &[&Tensor],
-        grad: &Tensor,
-        to: &Tensor,
-    ) {
+    pub(super) fn grad_weights_on_host(&self, host: &Host, given: Given<'_>, grad: &Tensor, to: &Tensor) {
+        let sequence = given.sequence;
         with_real!([sequence], R => {
-            let (_, of_weights) = self.gradients::<R>(host, sequence, states, weights, grad);
+            let (_, of_weights) = self.gradients::<R>(host, given, grad);
             let places = self.weights(sequence.shape().last()).expect("the weights were inferred before");
             let mut all = vec![R::ZERO; of_weights.iter().map(Vec::len).sum()];
             for (place, values) in places.iter().zip(&of_weights) {
