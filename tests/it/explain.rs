@@ -81,6 +81,91 @@ fn a_person_can_check_it_with_a_pencil() {
     }
 }
 
+/// The rows of the table of layers: what is called how, and its figures but for scratch.
+fn layers(text: &str) -> Vec<(String, Vec<u64>)> {
+    let lines = text.lines().skip_while(|line| !line.starts_with("layer ")).skip(1).take_while(|line| !line.is_empty());
+    let figure = |cell: &str| cell.trim().replace(' ', "").parse().unwrap();
+    // Cells are two spaces apart, and thousands one.
+    let cells = |line: &str| line.split("  ").filter(|cell| !cell.trim().is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    lines.map(cells).map(|cells| (cells[0].clone(), cells[1..7].iter().map(|cell| figure(cell)).collect())).collect()
+}
+
+#[test]
+fn equal_iterations_are_one_and_add_up() {
+    let s = Sandbox::new();
+    let mut whole = 0;
+    for name in ["gpt2_small", "gpt2_small_checkpointed", "gpt3", "bert_base_like", "llama_like"] {
+        let file = repository().join(format!("experiments/networks/{name}.toml"));
+        let said = |more: &[&str]| s.run(&[&["explain", file.to_str().unwrap()], more].concat()).stdout;
+        let (folded, all) = (said(&[]), said(&["--all"]));
+        let (short, long) = (layers(&folded), layers(&all));
+        assert!(short.len() < 50 && long.len() > 80, "{name}: {} of {}", short.len(), long.len());
+        assert_eq!(short.last(), long.last(), "{name}");
+        // Every line but those of each, whose sum stands below, adds up to the last.
+        let (mut sums, mut each, mut gone) = (vec![0; 6], vec![0; 6], 0);
+        for (layer, figures) in &short[..short.len() - 1] {
+            let add = |to: &mut Vec<u64>, times: u64| to.iter_mut().zip(figures).for_each(|(sum, n)| *sum += n * times);
+            if let Some((times, layer)) = layer.split_once(" × ") {
+                let times = times.parse::<u64>().unwrap();
+                add(&mut each, times);
+                gone += times - 1;
+                assert!(long.contains(&(layer.to_owned(), figures.clone())), "{name}: {layer}");
+            } else {
+                add(&mut sums, 1);
+                if layer.ends_with("sum") {
+                    assert_eq!(*figures, std::mem::replace(&mut each, vec![0; 6]), "{name}: {layer}");
+                    gone -= 1;
+                }
+            }
+        }
+        assert_eq!(sums, short.last().unwrap().1, "{name}");
+        assert!(gone > 60 && (long.len() - short.len()) as u64 == gone, "{name}: no line is lost");
+        // At the peak nothing is lost either.
+        let peak = |text: &str| {
+            let lines = text.lines().skip_while(|line| !line.starts_with("peak: ")).skip(2).take_while(|line| !line.is_empty());
+            lines.map(|line| line.split("  ").next().unwrap().replace(' ', "").parse::<u64>().unwrap()).collect::<Vec<_>>()
+        };
+        assert!(folded.contains("alike") && !all.contains('…'), "{name}");
+        if !folded.contains('…') {
+            whole += 1;
+            assert!(peak(&folded).len() < peak(&all).len(), "{name}");
+            assert_eq!(peak(&folded).iter().sum::<u64>(), peak(&all).iter().sum::<u64>(), "{name}");
+        }
+    }
+    assert!(whole >= 2, "long lists lose their middle, and {whole} were short");
+}
+
+#[test]
+fn only_equal_neighbours_are_one() {
+    let s = Sandbox::new();
+    let text = r#"
+[model]
+input = { features = [16] }
+layers = [
+  { repeat = { times = 5, layers = [{ linear = { out_features = 32 } }, "relu"] } },
+  { linear = { out_features = 32 } },
+  "tanh",
+  { linear = { out_features = 32 } },
+]
+
+[train]
+batch_size = 2
+optimizer = "sgd"
+"#;
+    s.write("net.toml", text);
+    let names = |more: &[&str]| -> Vec<String> {
+        let text = s.run(&[&["explain", "net.toml"], more].concat()).exits(0).stdout;
+        layers(&text).into_iter().map(|(name, _)| name).collect()
+    };
+    // The first layer of the first iteration has fewer weights.
+    let folded = ["0.linear", "1.relu", "4 × 2.linear", "4 × 3.relu", "2 to 9, sum", "10.linear", "11.tanh", "12.linear", "loss", "all"];
+    assert_eq!(names(&[]), folded);
+    let numbers = (0..10).map(|n| format!("{n}.{}", if n % 2 == 0 { "linear" } else { "relu" }));
+    let all: Vec<String> = numbers.chain(["10.linear", "11.tanh", "12.linear", "loss", "all"].map(str::to_owned)).collect();
+    assert_eq!(names(&["--all"]), all);
+    s.run(&["explain", "net.toml", "--all", "--json"]).exits(2).complains(&["cannot be used with"]);
+}
+
 #[test]
 fn json_has_the_same_figures() {
     let file = repository().join("experiments/adam.toml");

@@ -1,6 +1,7 @@
 //! `runner explain`: where the memory of an experiment goes.
 
 mod command;
+mod fold;
 mod json;
 mod text;
 
