@@ -10,7 +10,7 @@ use crate::meta::{DType, TensorMeta};
 use crate::model::layer::Origin;
 use crate::model::plan::{Body, LayerId, Program, Step};
 use crate::model::versions::{Kept, Modified, modified};
-use crate::model::{Loop, Loss, Plan, StateKind};
+use crate::model::{Loop, Loss, Lowered, Misfit, Plan, StateKind};
 use crate::ops::OpRule;
 use crate::optim::{Implementation, Optimizer};
 
@@ -51,6 +51,23 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
             reader.mistake(Diagnostic::new(optimizer("implementation"), message).hint("there are \"foreach\" and \"for_loop\""));
         }
         _ => {}
+    }
+}
+
+/// Layers whose parameters are as large as the input is long: they cannot take `lengths`.
+pub(super) fn misfits(lowered: &Lowered, reader: &mut Reader) {
+    let mut seen = BTreeSet::new();
+    for misfit in &lowered.misfits {
+        let origin = lowered.origins[misfit.layer.0 as usize];
+        if origin == Origin::NONE || !seen.insert(origin) {
+            continue;
+        }
+        let Misfit { layer, name, built, sample, needed } = misfit;
+        let path = &lowered.plan.layers[layer.0 as usize].path;
+        let message =
+            format!("layer {path} cannot take every length: `{name}` is built in shape {built}, and at a length of {} needs {needed}", sample[0]);
+        let refused = Diagnostic::new(reader.places[origin.0 as usize].name, message);
+        reader.mistake(refused.hint("with `lengths`, no layer's size may follow the length; `last` passes on one position of any"));
     }
 }
 

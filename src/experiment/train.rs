@@ -64,10 +64,11 @@ pub(super) fn resolve(model: &Values, model_entry: &Entry, train: &Values, train
     if !reader.mistakes.is_empty() || reader.tolerate_missing {
         return None;
     }
-    let network = Network { layers, samples, vocabulary, loss, settings };
-    let (plan, origins) = network.lower();
-    refuse::plan(&plan, loss, &origins, train_entry, reader);
-    reader.mistakes.is_empty().then_some(plan)
+    let network = Network { layers, sample: signal.sample, samples, vocabulary, loss, settings };
+    let lowered = network.lower();
+    refuse::misfits(&lowered, reader);
+    refuse::plan(&lowered.plan, loss, &lowered.origins, train_entry, reader);
+    reader.mistakes.is_empty().then_some(lowered.plan)
 }
 
 fn settings(train: &Values, entry: &Entry, reader: &mut Reader) -> Loop {

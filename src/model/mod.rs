@@ -10,7 +10,7 @@ pub mod script;
 pub mod versions;
 
 pub use loss::Loss;
-pub use network::Network;
+pub use network::{Lowered, Misfit, Network};
 pub use plan::{
     Body, Checkpointing, FlatPlace, Init, KeepLoss, Layer, LayerId, Loop, Plan, Program, StateKind, StateTensor, Step, ValueId, Work,
 };

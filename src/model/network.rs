@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layer::{At, Item, Origin, Sequence, sequential};
 use super::loss::Loss;
 use super::lowering::{Lowering, Settings, Var};
-use super::plan::{Checkpointing, Layer, Loop, Plan, Program, StateTensor};
+use super::plan::{Checkpointing, Layer, LayerId, Loop, Plan, Program, StateTensor};
 use crate::meta::{DType, Shape, TensorMeta};
 use crate::ops::div_scalar::rule::DivScalar;
 
@@ -14,6 +14,8 @@ use crate::ops::div_scalar::rule::DivScalar;
 pub struct Network {
     /// The layers.
     pub layers: Sequence,
+    /// Shape of the sample that the model is built for.
+    pub sample: Vec<u64>,
     /// Shape of one sample, for each step; one entry where all steps are alike.
     pub samples: Vec<Vec<u64>>,
     /// Vocabulary size of token inputs; `None` for features.
@@ -24,21 +26,61 @@ pub struct Network {
     pub settings: Loop,
 }
 
+/// What a network becomes.
+#[derive(Debug)]
+pub struct Lowered {
+    /// What is run.
+    pub plan: Plan,
+    /// Of each of its layers: where it is written.
+    pub origins: Vec<Origin>,
+    /// What keeps the plan from running.
+    pub misfits: Vec<Misfit>,
+}
+
+/// A tensor of the model that samples of another shape would need in another shape than it is built in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// Whose tensor.
+    pub layer: LayerId,
+    /// PyTorch's name.
+    pub name: String,
+    /// The shape that it is built in.
+    pub built: Shape,
+    /// The other samples.
+    pub sample: Vec<u64>,
+    /// The shape that they need.
+    pub needed: Shape,
+}
+
 /// What all programs of a plan have in common.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Model {
     state: Vec<StateTensor>,
     layers: Vec<Layer>,
     origins: Vec<Origin>,
 }
 
+impl Model {
+    /// What another model, lowered from the same layers for samples of another shape, has otherwise.
+    fn misfits(&self, other: &Self, sample: &[u64]) -> impl Iterator<Item = Misfit> {
+        let unlike = self.state.iter().zip(&other.state).filter(|(built, needed)| built.meta.shape != needed.meta.shape);
+        unlike.map(|(built, needed)| Misfit {
+            layer: built.layer,
+            name: built.name.clone(),
+            built: built.meta.shape.clone(),
+            sample: sample.to_vec(),
+            needed: needed.meta.shape.clone(),
+        })
+    }
+}
+
 impl Network {
-    /// The plan, and for each of its layers where it is written.
+    /// The plan.
     ///
     /// # Panics
     /// If the network was not checked.
     #[must_use]
-    pub fn lower(&self) -> (Plan, Vec<Origin>) {
+    pub fn lower(&self) -> Lowered {
         let mut distinct: Vec<&Vec<u64>> = Vec::new();
         let mut numbers = BTreeMap::new();
         let schedule = self.samples.iter().map(|sample| {
@@ -48,14 +90,25 @@ impl Network {
             })
         });
         let schedule = schedule.collect();
-        let mut model = Model::default();
-        let programs = distinct.iter().map(|sample| self.program(sample, &mut model)).collect();
-        let plan =
-            Plan { layers: model.layers, state: model.state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings };
-        (plan, model.origins)
+        let (program, built) = self.program(&self.sample);
+        let mut program = Some(program);
+        let mut misfits = Vec::new();
+        let programs = distinct.into_iter().map(|sample| {
+            if let Some(program) = program.take_if(|_| *sample == self.sample) {
+                return program;
+            }
+            let (program, model) = self.program(sample);
+            misfits.extend(built.misfits(&model, sample));
+            program
+        });
+        let programs = programs.collect();
+        let Model { state, layers, origins } = built;
+        let plan = Plan { layers, state, programs, schedule, vocabulary: self.vocabulary, settings: self.settings };
+        Lowered { plan, origins, misfits }
     }
 
-    fn program(&self, sample: &[u64], model: &mut Model) -> Program {
+    /// The program for samples of that shape, and the model that it needs.
+    fn program(&self, sample: &[u64]) -> (Program, Model) {
         let s = &self.settings;
         let mut cx = Lowering::new(Settings { numerics: s.numerics(), training: s.trains(), tape: !s.no_grad });
         let dims: Vec<u64> = std::iter::once(s.batch_size).chain(sample.iter().copied()).collect();
@@ -80,8 +133,8 @@ impl Network {
         let target = target.map(|t| cx.value(t));
         let finished = cx.finish();
         let numbering = finished.numbering;
-        *model = Model { state: finished.state, layers: finished.layers, origins: finished.origins };
-        Program {
+        let model = Model { state: finished.state, layers: finished.layers, origins: finished.origins };
+        let program = Program {
             values: finished.values,
             input: numbering.of(argument),
             target: target.map(|t| numbering.of(t)),
@@ -89,7 +142,8 @@ impl Network {
             criterion: criterion.map(|b| numbering.body(b)),
             autocast_cache: finished.autocast_cache,
             divide: divide.map(|b| numbering.body(b)),
-        }
+        };
+        (program, model)
     }
 
     /// `output = net(input)`, with the top-level modules in checkpointed regions as `checkpointing` asks.

@@ -20,7 +20,7 @@ macro_rules! with_operators {
             avg_pool2d::AvgPool2d,
             adaptive_avg_pool2d::AdaptiveAvgPool2d,
             zeros::Zeros,
-            flatten_weights::FlattenWeights,
+            copy_into::CopyInto,
             rnn::Rnn,
             view::View,
             add::Add,

@@ -5,8 +5,8 @@ use crate::ops::Operator;
 use crate::ops::{
     adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
     batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm, causal_mask::rule::CausalMask,
-    contiguous::rule::Contiguous, conv2d::rule::Conv2d, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
-    expand::rule::Expand, flatten_weights::rule::FlattenWeights, gelu::rule::Gelu, group_norm::rule::GroupNorm,
+    contiguous::rule::Contiguous, conv2d::rule::Conv2d, copy_into::rule::CopyInto, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
+    expand::rule::Expand, gelu::rule::Gelu, group_norm::rule::GroupNorm,
     layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax, max_pool2d::rule::MaxPool2d, mean::rule::Mean,
     mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss,
     pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm, rnn::rule::Rnn, rsqrt::rule::Rsqrt,
@@ -265,8 +265,8 @@ fn recurrent(cases: &mut Vec<Case>) {
             cases.push(one(&format!("{} of {layers} layers", cell.name()), op, inputs));
         }
     }
-    let op = FlattenWeights { dtype: DType::F32, offsets: vec![0, 6] };
-    cases.push(one("flatten_weights", op, vec![x(&[3, 2]), x(&[5])]).only(&[DType::F32]));
+    let buffer = input(Kind::Constant, &[11], Values::Uniform(-1.0, 1.0));
+    cases.push(one("copy_into", CopyInto { offset: 5 }, vec![buffer, x(&[3, 2])]));
     let shape = Shape::new([4, 5]).expect("small");
     cases.push(one("zeros", Zeros { shape, dtype: DType::F32 }, vec![]).only(&[DType::F32]).forward_only());
 }

@@ -70,6 +70,20 @@ impl Attention {
         }
     }
 
+    /// FlashAttention and cuDNN scale what they keep by what is left, and so take no dropout that leaves nothing.
+    fn refuse_dropout(&self, call: &Call, cx: &mut Check) {
+        let backend = self.backend.unwrap_or_else(|| Backend::chosen(call));
+        let words = match backend {
+            Backend::Flash => "Expected p_dropout < 1.f to be true, but got false.",
+            Backend::Cudnn => "cuDNN Frontend error: Dropout probability cannot be 1 as corresponding scale wont be well formed.",
+            Backend::Efficient | Backend::Math => return,
+        };
+        if call.dropout && self.dropout as f32 >= 1.0 {
+            let message = format!("attention: {} cannot drop every weight", backend.name());
+            cx.mistake_in("dropout", message, Some(format!("PyTorch: `{words}`")));
+        }
+    }
+
     fn refuse_backend(&self, call: &Call, cx: &mut Check) {
         let Some(backend) = self.backend.filter(|b| !b.takes(call)) else { return };
         let Call { dtype, capability: (major, minor), heads, kv_heads, head, .. } = call;
@@ -97,6 +111,7 @@ impl Layer for Attention {
         }
         let call = self.call(input.sample[0], features, &cx.numerics, cx.training, cx.gradients);
         self.refuse_backend(&call, cx);
+        self.refuse_dropout(&call, cx);
         let qkv = self.widths(features).into_iter().fold(0, u64::saturating_add);
         cx.tensor("a weight", &[qkv, features]);
         cx.output(input.with_sample([input.sample[0], qkv]))?;

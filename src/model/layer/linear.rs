@@ -73,13 +73,16 @@ fn linear(cx: &mut Lowering, inputs: &[Var]) -> Var {
     out
 }
 
-/// `matmul(x, weight.t())` of an x that no strides make a matrix of: it is copied.
+/// `matmul(x, weight.t())` of an x that no strides make a matrix of: it is copied. The weight is transposed before that, by a node of its
+/// own, which backward therefore comes to only after the copy's.
 fn matmul(cx: &mut Lowering, x: Var, weight: Var) -> Var {
     let x_shape = cx.meta(x).shape.clone();
     let columns = cx.meta(weight).shape.dims()[0];
+    let transposed = cx.run(View::plain(cx.meta(weight).shape.clone()), &[weight]);
     let rows = cx.reshape(x, Shape::new([x_shape.rows(), x_shape.last()]).expect(FITS));
-    let product = cx.run(Linear { bias: false }, &[rows, weight]);
+    let product = cx.run(Linear { bias: false }, &[rows, transposed]);
     cx.drop(rows);
+    cx.drop(transposed);
     let shape = x_shape.with_last(columns).expect(FITS);
     let out = cx.run(View { shape, hidden: true }, &[product]);
     cx.drop(product);

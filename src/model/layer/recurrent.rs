@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::{Check, Layer, LayerKind, Signal};
-use crate::meta::DType;
+use crate::meta::{DType, Shape};
 use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::{flatten_weights::rule::FlattenWeights, rnn::rule::Rnn, zeros::rule::Zeros};
+use crate::ops::{copy_into::rule::CopyInto, rnn::rule::{Place, Rnn}, zeros::rule::Zeros};
 use crate::scratch::Cell;
 
 pub(super) const LSTM: LayerKind = LayerKind {
@@ -114,12 +114,16 @@ impl Layer for Recurrent {
         let mut temporary = Vec::new();
         let (mut states, mut x) = (zeros.clone(), input);
         if cx.settings().numerics.amp.is_some() && cx.settings().numerics.dtype != DType::F64 {
-            // Autocast goes to f16 here, whatever its own type: one buffer of cast weights, then the arguments from right to left.
+            // Autocast goes to f16 here, whatever its own type: the weights are copied into one buffer, then the arguments are cast from right
+            // to left.
             let low = DType::F16;
             if cx.settings().numerics.dtype != low {
-                let flat = cx.run(FlattenWeights { dtype: low, offsets: places.iter().map(|p| p.offset).collect() }, &weights);
-                temporary.push(flat);
-                given = vec![flat];
+                let shape = Shape::new([places.iter().map(|p| p.shape.numel()).sum()]).expect("the layer's check refuses what is too large");
+                let buffer = cx.run(Zeros { shape, dtype: low }, &[]);
+                let copy = |(place, &weight): (&Place, &Var)| cx.run(CopyInto { offset: place.offset }, &[buffer, weight]);
+                given = places.iter().zip(&weights).map(copy).collect();
+                temporary.push(buffer);
+                temporary.extend(&given);
             }
             for argument in states.iter_mut().rev().chain([&mut x]) {
                 let cast = cx.cast(*argument, low);

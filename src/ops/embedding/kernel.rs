@@ -105,7 +105,15 @@ impl Embedding {
         let parts = segments + n / 10;
         scratch.take(exec, 8)?;
         scratch.take(exec, 8 * parts)?;
-        scratch.take(exec, parts * weight.shape.last() * weight.dtype.accumulator().bytes())?;
+        let sums = weight.dtype.accumulator().bytes();
+        if parts > 4 * segments && segments < 4 * u64::from(exec.gpu().multiprocessors) {
+            scratch.take(exec, 8 * parts)?;
+            if weight.dtype.is_half() {
+                scratch.take(exec, sums * weight.numel())?;
+            }
+        } else {
+            scratch.take(exec, parts * weight.shape.last() * sums)?;
+        }
         Ok((out, scratch))
     }
 }

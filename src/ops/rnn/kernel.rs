@@ -5,7 +5,6 @@ use super::rule::Rnn;
 use crate::device::cuda::{RecurrentGradients, RecurrentTensors, Workspace};
 use crate::exec::{CallWorkspace, Exec, Result};
 use crate::meta::{DType, Shape, TensorMeta};
-use crate::ops::flatten_weights::kernel::part;
 use crate::ops::kernel::{Backward, Forward, OpKernel};
 use crate::scratch::{Buffer, Request};
 use crate::tensor::Tensor;
@@ -43,6 +42,11 @@ impl Rnn {
     fn offsets(&self, features: u64) -> Vec<u64> {
         self.weights(features).expect("the weights were inferred before").into_iter().map(|p| p.offset).collect()
     }
+}
+
+/// The part of a buffer that begins at `offset` and has as many elements as `like`.
+fn part(buffer: &Tensor, offset: u64, like: &TensorMeta) -> Tensor {
+    buffer.alias_at(like.with_dtype(buffer.dtype()), offset)
 }
 
 fn address(t: &Tensor) -> u64 {

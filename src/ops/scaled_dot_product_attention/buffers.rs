@@ -36,13 +36,18 @@ pub(super) fn flash_parts(p: &Problem, splits: u64) -> [u64; 2] {
         return [0, 0];
     }
     let rows = splits * p.batch * p.heads * p.length;
-    [rows * 4, rows * p.head.next_multiple_of(32) * 4]
+    [rows * 4, rows * flash_head(p) * 4]
 }
 
 /// FlashAttention's backward: the sum of gradient times output of each row, and the queries' gradient in f32.
 pub(super) fn flash_backward(p: &Problem) -> [u64; 2] {
     let rows = p.batch * p.heads * p.length.next_multiple_of(128);
-    [rows * 4, rows * p.head.next_multiple_of(32) * 4]
+    [rows * 4, rows * flash_head(p) * 4]
+}
+
+/// A row of a head in FlashAttention's f32 buffers: heads are padded to what its kernels are compiled for.
+fn flash_head(p: &Problem) -> u64 {
+    p.head.next_multiple_of(if p.head <= 128 { 32 } else { 64 })
 }
 
 /// The logarithms of sums that memory-efficient attention keeps: rows are padded.

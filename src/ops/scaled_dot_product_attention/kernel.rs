@@ -119,6 +119,12 @@ fn splits(multiprocessors: u32, s: &Sizes) -> u64 {
     (1..=most).find(|&n| efficiency(n) > 0.0 && efficiency(n) >= 0.85 * best).unwrap_or(1)
 }
 
+/// Features that a row of a head takes in FlashAttention's f32 buffers.
+fn padded(head: u64) -> u64 {
+    let step = if head > 128 { 64 } else { 32 };
+    head.div_ceil(step) * step
+}
+
 /// What memory-efficient attention's backward works in: a piece of the queries' gradient for each tile, with a lock.
 fn tiles(capability: (u32, u32), dtype: DType, s: &Sizes) -> u64 {
     let large = if dtype.is_half() {
@@ -177,7 +183,7 @@ impl OpKernel for ScaledDotProductAttention {
                 let (mut sums_of_parts, mut parts_of_out) = (None, None);
                 if parts > 1 {
                     sums_of_parts = Some(exec.scratch(4 * parts * s.rows())?);
-                    parts_of_out = Some(exec.scratch(4 * parts * s.rows() * s.head.div_ceil(32) * 32)?);
+                    parts_of_out = Some(exec.scratch(4 * parts * s.rows() * padded(s.head))?);
                 }
                 // The state of the random numbers; eight bytes that nobody reads; with dropout the state once more.
                 let mut state = Self::bytes(exec, 16)?;
@@ -186,8 +192,8 @@ impl OpKernel for ScaledDotProductAttention {
                     state = Self::bytes(exec, 16)?;
                 }
                 run(&out, Some(&log_sums));
-                drop(parts_of_out);
                 drop(sums_of_parts);
+                drop(parts_of_out);
                 let saved = vec![log_sums, out.clone(), state, unused];
                 (out, saved)
             }
@@ -240,7 +246,7 @@ impl OpKernel for ScaledDotProductAttention {
             Backend::Flash => {
                 let rows = s.batch * s.heads * s.length.div_ceil(128) * 128;
                 let sums = exec.scratch(4 * rows)?;
-                let of_q = exec.scratch(4 * rows * s.head.div_ceil(32) * 32)?;
+                let of_q = exec.scratch(4 * rows * padded(s.head))?;
                 let mut of_each_head = Vec::new();
                 if s.kv_heads < s.heads {
                     of_each_head = vec![exec.scratch(out.meta().bytes())?, exec.scratch(out.meta().bytes())?];
