@@ -64,8 +64,10 @@ pub(super) fn misfits(lowered: &Lowered, reader: &mut Reader) {
         }
         let Misfit { layer, name, built, sample, needed } = misfit;
         let path = &lowered.plan.layers[layer.0 as usize].path;
-        let message =
-            format!("layer {path} cannot take every length: `{name}` is built in shape {built}, and at a length of {} needs {needed}", sample[0]);
+        let message = format!(
+            "layer {path} cannot take every length: `{name}` is built in shape {built}, and at a length of {} needs {needed}",
+            sample[0]
+        );
         let refused = Diagnostic::new(reader.places[origin.0 as usize].name, message);
         reader.mistake(refused.hint("with `lengths`, no layer's size may follow the length; `last` passes on one position of any"));
     }

@@ -5,15 +5,14 @@ use crate::ops::Operator;
 use crate::ops::{
     adaptive_avg_pool2d::rule::AdaptiveAvgPool2d, add::rule::Add, add_scalar::rule::AddScalar, avg_pool2d::rule::AvgPool2d,
     batch_norm::rule::BatchNorm, bce_with_logits::rule::BceWithLogits, bmm::rule::Bmm, causal_mask::rule::CausalMask,
-    contiguous::rule::Contiguous, conv2d::rule::Conv2d, copy_into::rule::CopyInto, div_scalar::rule::DivScalar, dropout::rule::Dropout, embedding::rule::Embedding,
-    expand::rule::Expand, gelu::rule::Gelu, group_norm::rule::GroupNorm,
-    layer_norm::rule::LayerNorm, linear::rule::Linear, log_softmax::rule::LogSoftmax, max_pool2d::rule::MaxPool2d, mean::rule::Mean,
-    mean_last::rule::MeanLast, mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss,
-    pad_last::rule::PadLast, relu::rule::Relu, rms_norm::rule::RmsNorm, rnn::rule::Rnn, rsqrt::rule::Rsqrt,
-    scaled_dot_product_attention::backend::Backend, scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select,
-    sigmoid::rule::Sigmoid, silu::rule::Silu, slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square,
-    sum::rule::Sum, tanh::rule::Tanh, to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View, window::Window,
-    zeros::rule::Zeros,
+    contiguous::rule::Contiguous, conv2d::rule::Conv2d, copy_into::rule::CopyInto, div_scalar::rule::DivScalar, dropout::rule::Dropout,
+    embedding::rule::Embedding, expand::rule::Expand, gelu::rule::Gelu, group_norm::rule::GroupNorm, layer_norm::rule::LayerNorm,
+    linear::rule::Linear, log_softmax::rule::LogSoftmax, max_pool2d::rule::MaxPool2d, mean::rule::Mean, mean_last::rule::MeanLast,
+    mse_loss::rule::MseLoss, mul::rule::Mul, mul_scalar::rule::MulScalar, nll_loss::rule::NllLoss, pad_last::rule::PadLast,
+    relu::rule::Relu, rms_norm::rule::RmsNorm, rnn::rule::Rnn, rsqrt::rule::Rsqrt, scaled_dot_product_attention::backend::Backend,
+    scaled_dot_product_attention::rule::ScaledDotProductAttention, select::rule::Select, sigmoid::rule::Sigmoid, silu::rule::Silu,
+    slice::rule::Slice, softmax::rule::Softmax, split::rule::Split, square::rule::Square, sum::rule::Sum, tanh::rule::Tanh,
+    to_copy::rule::ToCopy, transpose::rule::Transpose, view::rule::View, window::Window, zeros::rule::Zeros,
 };
 use crate::scratch::Cell;
 

@@ -7,7 +7,11 @@ use crate::meta::{DType, Shape};
 use crate::model::Init;
 use crate::model::field::{Field, SIZE, Values};
 use crate::model::lowering::{Lowering, Var};
-use crate::ops::{copy_into::rule::CopyInto, rnn::rule::{Place, Rnn}, zeros::rule::Zeros};
+use crate::ops::{
+    copy_into::rule::CopyInto,
+    rnn::rule::{Place, Rnn},
+    zeros::rule::Zeros,
+};
 use crate::scratch::Cell;
 
 pub(super) const LSTM: LayerKind = LayerKind {
@@ -118,7 +122,8 @@ impl Layer for Recurrent {
             // to left.
             let low = DType::F16;
             if cx.settings().numerics.dtype != low {
-                let shape = Shape::new([places.iter().map(|p| p.shape.numel()).sum()]).expect("the layer's check refuses what is too large");
+                let shape =
+                    Shape::new([places.iter().map(|p| p.shape.numel()).sum()]).expect("the layer's check refuses what is too large");
                 let buffer = cx.run(Zeros { shape, dtype: low }, &[]);
                 let copy = |(place, &weight): (&Place, &Var)| cx.run(CopyInto { offset: place.offset }, &[buffer, weight]);
                 given = places.iter().zip(&weights).map(copy).collect();
