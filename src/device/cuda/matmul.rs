@@ -49,12 +49,36 @@ pub(super) struct Key {
     workspace: u64,
 }
 
+/// Defines an owner of one of cuBLASLt's objects.
+macro_rules! owner {
+    ($name:ident, $raw:ty, $destroy:ident) => {
+        #[derive(Debug)]
+        struct $name($raw);
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: made once, owned by this alone, used no more. An answer has nobody to go to.
+                let _ = unsafe { lt::$destroy(self.0) };
+            }
+        }
+    };
+}
+owner!(Description, lt::cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy);
+owner!(Layout, lt::cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy);
+owner!(Preferences, lt::cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy);
+
+/// A product as the library sees it.
+#[derive(Debug)]
+struct Operation {
+    description: Description,
+    /// Of b, a and c.
+    layouts: [Layout; 3],
+}
+
 /// A product that cuBLASLt is ready to run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Plan {
-    description: lt::cublasLtMatmulDesc_t,
-    /// Of b, a and c, as the library sees them.
-    layouts: [lt::cublasLtMatrixLayout_t; 3],
+    operation: Operation,
     algorithm: Algorithm,
 }
 
@@ -114,47 +138,57 @@ impl Cuda {
             return Ok(false);
         }
         let key = Key::new(p, addend, workspace);
-        let known = self.lt.plans.borrow().get(&key).copied();
-        let Some(plan) = known else {
-            // The first run loads the kernel.
-            let plan = self.counted(|| {
-                let plan = self.plan(&key, workspace, p, addend)?;
-                plan.as_ref().map_or(Ok(()), |plan| self.run(plan, workspace, p, addend)).map(|()| plan)
-            })?;
-            self.lt.plans.borrow_mut().insert(key, plan);
-            return Ok(plan.is_some());
-        };
-        let Some(plan) = plan else { return Ok(false) };
-        self.run(&plan, workspace, p, addend).map(|()| true)
+        if let Some(known) = self.lt.plans.borrow().get(&key) {
+            let Some(Plan { operation, algorithm }) = known else { return Ok(false) };
+            return self.run(operation, algorithm, workspace, p, addend).map(|()| true);
+        }
+        // The first run loads the kernel.
+        let plan = self.counted(|| {
+            let plan = self.plan(&key, workspace, p, addend)?;
+            if let Some(Plan { operation, algorithm }) = &plan {
+                self.run(operation, algorithm, workspace, p, addend)?;
+            }
+            Ok(plan)
+        })?;
+        let found = plan.is_some();
+        self.lt.plans.borrow_mut().insert(key, plan);
+        Ok(found)
     }
 
-    fn run(&self, plan: &Plan, workspace: Workspace, p: &Product, addend: Addend) -> Result<(), CudaError> {
+    fn run(
+        &self,
+        operation: &Operation,
+        algorithm: &Algorithm,
+        workspace: Workspace,
+        p: &Product,
+        addend: Addend,
+    ) -> Result<(), CudaError> {
         let beta = match addend {
             Addend::Scaled(beta) => beta,
             Addend::Bias(address) => {
-                set(plan.description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
+                operation.description.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
                 0.0
             }
         };
         let (one, beta) = (Scale::new(1.0, p.dtype), Scale::new(beta, p.dtype));
-        let [b, a, c] = plan.layouts;
-        // SAFETY: the plan's objects live as long as the context; the matrices, the bias and the workspace are live blocks of the stated
+        let [b, a, c] = &operation.layouts;
+        // SAFETY: the operation's objects live; the matrices, the bias and the workspace are live blocks of the stated
         // shapes, as whoever owns them promises; scales live through the call.
         status("cublasLtMatmul", unsafe {
             lt::cublasLtMatmul(
                 self.lt_handle()?,
-                plan.description,
+                operation.description.0,
                 one.pointer(),
                 p.b.address as *const c_void,
-                b,
+                b.0,
                 p.a.address as *const c_void,
-                a,
+                a.0,
                 beta.pointer(),
                 p.c as *const c_void,
-                c,
+                c.0,
                 p.c as *mut c_void,
-                c,
-                &raw const plan.algorithm,
+                c.0,
+                algorithm,
                 workspace.address as *mut c_void,
                 workspace.bytes as usize,
                 std::ptr::null_mut(),
@@ -173,48 +207,52 @@ impl Cuda {
     }
 
     fn plan(&self, key: &Key, workspace: Workspace, p: &Product, addend: Addend) -> Result<Option<Plan>, CudaError> {
-        let (description, layouts) = describe(p, addend)?;
+        let operation = Operation::new(p, addend)?;
         let algorithms = self.lt.algorithms.get_or_init(|| Algorithms::load(&self.facts.gpu));
-        let kept = algorithms.get(&key.to_string()).filter(|kept| self.can_run(description, layouts, kept, workspace));
+        let kept = algorithms.get(&key.to_string()).filter(|kept| self.can_run(&operation, kept, workspace));
         let found = match kept {
             Some(algorithm) => Some(algorithm),
             None => {
-                let candidates = self.candidates(key, description, layouts)?;
-                let plans: Vec<Plan> = candidates.into_iter().map(|algorithm| Plan { description, layouts, algorithm }).collect();
+                let candidates = self.candidates(key, &operation)?;
                 // What is added to would be added to each time.
-                let best = if key.accumulates { 0 } else { self.fastest(&plans, workspace, p, addend)? };
-                let best = plans.get(best).map(|plan| plan.algorithm);
+                let best = if key.accumulates { 0 } else { self.fastest(&operation, &candidates, workspace, p, addend)? };
+                let best = candidates.get(best).copied();
                 if let Some(best) = best {
                     algorithms.put(key.to_string(), best);
                 }
                 best
             }
         };
-        if found.is_none() {
-            destroy(description, layouts);
-        }
-        Ok(found.map(|algorithm| Plan { description, layouts, algorithm }))
+        Ok(found.map(|algorithm| Plan { operation, algorithm }))
     }
 
-    /// The number of the plan that takes the least time.
-    fn fastest(&self, plans: &[Plan], workspace: Workspace, p: &Product, addend: Addend) -> Result<usize, CudaError> {
-        if plans.len() < 2 {
+    /// The number of the algorithm that takes the least time.
+    fn fastest(
+        &self,
+        operation: &Operation,
+        candidates: &[Algorithm],
+        workspace: Workspace,
+        p: &Product,
+        addend: Addend,
+    ) -> Result<usize, CudaError> {
+        if candidates.len() < 2 {
             return Ok(0);
         }
         let timer = Timer::new()?;
         let mut best = (f32::INFINITY, 0);
         let mut spent = 0.0;
-        for (number, plan) in plans.iter().enumerate() {
+        for (number, algorithm) in candidates.iter().enumerate() {
+            let run = || self.run(operation, algorithm, workspace, p, addend);
             // The first time loads the kernel. A candidate may be refused when it is run; another will do.
-            if timer.milliseconds(|| self.run(plan, workspace, p, addend)).is_err() {
+            if timer.milliseconds(run).is_err() {
                 continue;
             }
-            let once = timer.milliseconds(|| self.run(plan, workspace, p, addend))?;
+            let once = timer.milliseconds(run)?;
             // Short ones several times in a row, so that the launch, which takes microseconds, does not count.
             let (rounds, times) = if once > 1.0 { (0, 1) } else { (3, 4) };
             let mut least = once;
             for _ in 0..rounds {
-                let time = timer.milliseconds(|| (0..times).try_for_each(|_| self.run(plan, workspace, p, addend)))?;
+                let time = timer.milliseconds(|| (0..times).try_for_each(|_| run()))?;
                 least = least.min(time / times as f32);
                 spent += time;
             }
@@ -231,47 +269,35 @@ impl Cuda {
     }
 
     /// Whether an algorithm that was kept fits.
-    fn can_run(
-        &self,
-        description: lt::cublasLtMatmulDesc_t,
-        [b, a, c]: [lt::cublasLtMatrixLayout_t; 3],
-        algorithm: &Algorithm,
-        workspace: Workspace,
-    ) -> bool {
+    fn can_run(&self, operation: &Operation, algorithm: &Algorithm, workspace: Workspace) -> bool {
         let Ok(handle) = self.lt_handle() else { return false };
+        let Operation { description, layouts: [b, a, c] } = operation;
         // SAFETY: a C struct of numbers, for which all zeros is a value.
         let mut result: lt::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
         // SAFETY: the objects live; the algorithm is read as numbers and checked, `result` takes the answer.
-        let answer = unsafe { lt::cublasLtMatmulAlgoCheck(handle, description, b, a, c, c, algorithm, &raw mut result) };
+        let answer = unsafe { lt::cublasLtMatmulAlgoCheck(handle, description.0, b.0, a.0, c.0, c.0, algorithm, &raw mut result) };
         answer == Status::CUBLAS_STATUS_SUCCESS && result.workspaceSize as u64 <= workspace.bytes
     }
 
     /// What the library would run, the fastest by its own opinion first; nothing where it has nothing.
-    fn candidates(
-        &self,
-        key: &Key,
-        description: lt::cublasLtMatmulDesc_t,
-        [b, a, c]: [lt::cublasLtMatrixLayout_t; 3],
-    ) -> Result<Vec<Algorithm>, CudaError> {
+    fn candidates(&self, key: &Key, operation: &Operation) -> Result<Vec<Algorithm>, CudaError> {
         let handle = self.lt_handle()?;
-        let mut preference = std::ptr::null_mut();
-        // SAFETY: `preference` takes the handle.
-        status("cublasLtMatmulPreferenceCreate", unsafe { lt::cublasLtMatmulPreferenceCreate(&raw mut preference) })?;
-        prefer(preference, Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &key.workspace)?;
+        let Operation { description, layouts: [b, a, c] } = operation;
+        let preferences = Preferences::new()?;
+        preferences.set(Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &key.workspace)?;
         let [of_a, of_b, of_c, _] = key.alignments;
-        prefer(preference, Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &of_b)?;
-        prefer(preference, Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &of_a)?;
-        prefer(preference, Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &of_c)?;
-        prefer(preference, Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &of_c)?;
+        preferences.set(Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &of_b)?;
+        preferences.set(Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &of_a)?;
+        preferences.set(Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &of_c)?;
+        preferences.set(Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &of_c)?;
         // SAFETY: C structs of numbers, for which all zeros is a value.
         let mut results: [lt::cublasLtMatmulHeuristicResult_t; CANDIDATES] = unsafe { std::mem::zeroed() };
         let mut found = 0;
         let (room, first) = (CANDIDATES as i32, results.as_mut_ptr());
-        // SAFETY: all objects were made above; as many results are asked for as there is room for.
-        let answer =
-            unsafe { lt::cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c, preference, room, first, &raw mut found) };
-        // SAFETY: made above, used no more.
-        status("cublasLtMatmulPreferenceDestroy", unsafe { lt::cublasLtMatmulPreferenceDestroy(preference) })?;
+        // SAFETY: all objects live; as many results are asked for as there is room for.
+        let answer = unsafe {
+            lt::cublasLtMatmulAlgoGetHeuristic(handle, description.0, b.0, a.0, c.0, c.0, preferences.0, room, first, &raw mut found)
+        };
         match answer {
             Status::CUBLAS_STATUS_SUCCESS => {
                 let found = &results[..usize::try_from(found).unwrap_or(0).min(CANDIDATES)];
@@ -283,64 +309,71 @@ impl Cuda {
     }
 }
 
-/// The operation, and the layouts of b, a and c.
-fn describe(p: &Product, addend: Addend) -> Result<(lt::cublasLtMatmulDesc_t, [lt::cublasLtMatrixLayout_t; 3]), CudaError> {
-    let compute = match p.dtype {
-        DType::F64 => lt::cublasComputeType_t::CUBLAS_COMPUTE_64F,
-        _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
-    };
-    let mut description = std::ptr::null_mut();
-    // SAFETY: `description` takes the handle.
-    status("cublasLtMatmulDescCreate", unsafe {
-        lt::cublasLtMatmulDescCreate(&raw mut description, compute, data_type(p.dtype.accumulator()))
-    })?;
-    let (transpose_a, stride_a) = column_major(p.a, p.m, p.k);
-    let (transpose_b, stride_b) = column_major(p.b, p.k, p.n);
-    set(description, Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &(transpose_b as i32))?;
-    set(description, Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &(transpose_a as i32))?;
-    if let Addend::Bias(address) = addend {
-        set(description, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &(lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS as i32))?;
-        set(description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
-    }
-    let stored = |transpose, rows, columns| if is_transposed(transpose) { (columns, rows) } else { (rows, columns) };
-    let layouts = [
-        layout(p.dtype, stored(transpose_b, p.n, p.k), stride_b)?,
-        layout(p.dtype, stored(transpose_a, p.k, p.m), stride_a)?,
-        layout(p.dtype, (p.n, p.m), p.n)?,
-    ];
-    Ok((description, layouts))
-}
-
-fn layout(dtype: DType, (rows, columns): (u64, u64), stride: u64) -> Result<lt::cublasLtMatrixLayout_t, CudaError> {
-    let mut layout = std::ptr::null_mut();
-    // SAFETY: `layout` takes the handle.
-    status("cublasLtMatrixLayoutCreate", unsafe {
-        lt::cublasLtMatrixLayoutCreate(&raw mut layout, data_type(dtype), rows, columns, stride.cast_signed())
-    })?;
-    Ok(layout)
-}
-
-fn set<T>(description: lt::cublasLtMatmulDesc_t, attribute: Attribute, value: &T) -> Result<(), CudaError> {
-    // SAFETY: the description lives; the library copies as many bytes as the value has.
-    status("cublasLtMatmulDescSetAttribute", unsafe {
-        lt::cublasLtMatmulDescSetAttribute(description, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
-    })
-}
-
-fn prefer<T>(preference: lt::cublasLtMatmulPreference_t, attribute: Preference, value: &T) -> Result<(), CudaError> {
-    // SAFETY: the preference lives; the library copies as many bytes as the value has.
-    status("cublasLtMatmulPreferenceSetAttribute", unsafe {
-        lt::cublasLtMatmulPreferenceSetAttribute(preference, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
-    })
-}
-
-fn destroy(description: lt::cublasLtMatmulDesc_t, layouts: [lt::cublasLtMatrixLayout_t; 3]) {
-    // SAFETY: made once and used no more. The answers have nobody to go to.
-    unsafe {
-        let _ = lt::cublasLtMatmulDescDestroy(description);
-        for layout in layouts {
-            let _ = lt::cublasLtMatrixLayoutDestroy(layout);
+impl Operation {
+    fn new(p: &Product, addend: Addend) -> Result<Self, CudaError> {
+        let (transpose_a, stride_a) = column_major(p.a, p.m, p.k);
+        let (transpose_b, stride_b) = column_major(p.b, p.k, p.n);
+        let description = Description::new(p.dtype)?;
+        description.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &(transpose_b as i32))?;
+        description.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &(transpose_a as i32))?;
+        if let Addend::Bias(address) = addend {
+            description.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &(lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS as i32))?;
+            description.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
         }
+        let stored = |transpose, rows, columns| if is_transposed(transpose) { (columns, rows) } else { (rows, columns) };
+        let layouts = [
+            Layout::new(p.dtype, stored(transpose_b, p.n, p.k), stride_b)?,
+            Layout::new(p.dtype, stored(transpose_a, p.k, p.m), stride_a)?,
+            Layout::new(p.dtype, (p.n, p.m), p.n)?,
+        ];
+        Ok(Self { description, layouts })
+    }
+}
+
+impl Description {
+    fn new(dtype: DType) -> Result<Self, CudaError> {
+        let compute = match dtype {
+            DType::F64 => lt::cublasComputeType_t::CUBLAS_COMPUTE_64F,
+            _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        };
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` takes the handle.
+        status("cublasLtMatmulDescCreate", unsafe { lt::cublasLtMatmulDescCreate(&raw mut raw, compute, data_type(dtype.accumulator())) })?;
+        Ok(Self(raw))
+    }
+
+    fn set<T>(&self, attribute: Attribute, value: &T) -> Result<(), CudaError> {
+        // SAFETY: the description lives; the library copies as many bytes as the value has.
+        status("cublasLtMatmulDescSetAttribute", unsafe {
+            lt::cublasLtMatmulDescSetAttribute(self.0, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
+        })
+    }
+}
+
+impl Layout {
+    fn new(dtype: DType, (rows, columns): (u64, u64), stride: u64) -> Result<Self, CudaError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` takes the handle.
+        status("cublasLtMatrixLayoutCreate", unsafe {
+            lt::cublasLtMatrixLayoutCreate(&raw mut raw, data_type(dtype), rows, columns, stride.cast_signed())
+        })?;
+        Ok(Self(raw))
+    }
+}
+
+impl Preferences {
+    fn new() -> Result<Self, CudaError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` takes the handle.
+        status("cublasLtMatmulPreferenceCreate", unsafe { lt::cublasLtMatmulPreferenceCreate(&raw mut raw) })?;
+        Ok(Self(raw))
+    }
+
+    fn set<T>(&self, attribute: Preference, value: &T) -> Result<(), CudaError> {
+        // SAFETY: the preferences live; the library copies as many bytes as the value has.
+        status("cublasLtMatmulPreferenceSetAttribute", unsafe {
+            lt::cublasLtMatmulPreferenceSetAttribute(self.0, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
+        })
     }
 }
 
@@ -349,11 +382,7 @@ impl Lt {
         if let Some(algorithms) = self.algorithms.take() {
             algorithms.keep();
         }
-        for (_, plan) in self.plans.get_mut().drain() {
-            if let Some(plan) = plan {
-                destroy(plan.description, plan.layouts);
-            }
-        }
+        self.plans.get_mut().clear();
         if let Some(handle) = self.handle.take() {
             // SAFETY: made once, used no more. An answer has nobody to go to.
             let _ = unsafe { lt::cublasLtDestroy(handle) };
