@@ -62,6 +62,9 @@ impl AddressSpace {
     }
 
     /// Takes back what [`place`](Self::place) gave.
+    ///
+    /// # Panics
+    /// Nothing was given below that address.
     pub fn unplace(&mut self, address: u64, bytes: u64) {
         let (&chunk, &length) = self.chunks.range(..=address).next_back().expect("what is taken back was given");
         let range = join(&mut self.ranges, address, bytes.next_multiple_of(GRANULE), chunk..chunk + length);

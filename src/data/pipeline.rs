@@ -156,6 +156,9 @@ impl<M: AsMut<[u8]> + Send + 'static> Pipeline<M> {
     ///
     /// # Errors
     /// A sample of it cannot be read or prepared. The pipeline is then of no more use.
+    ///
+    /// # Panics
+    /// All batches that were said have been taken.
     pub fn next_batch(&mut self, mut memory: impl FnMut(&[Vec<usize>]) -> Vec<Vec<M>>) -> Result<Batch<M>, DataError> {
         let ahead = u64::try_from(self.shared.feed.settings.prefetch).unwrap_or(u64::MAX);
         let until = (self.next + 1).saturating_add(ahead).min(self.end);

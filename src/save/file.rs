@@ -60,6 +60,9 @@ struct Entry {
 }
 
 /// Writes a save whole or not at all: beside its place, brought to the disk, then renamed.
+///
+/// # Errors
+/// [`SaveError::Write`], with what the system says.
 pub fn write(snapshot: &Snapshot, path: &Path) -> Result<(), SaveError> {
     let put = || -> io::Result<()> {
         let mut file = BufWriter::new(whole::begin(path)?);

@@ -337,7 +337,7 @@ impl<'r, 'a> Training<'r, 'a> {
 
 /// Whether step `step` is one of every so many.
 fn is_due(every: Option<u64>, step: u64) -> bool {
-    every.is_some_and(|n| step % n == 0)
+    every.is_some_and(|n| step.is_multiple_of(n))
 }
 
 /// Which row comes after the loss: what happens before it counts for it.

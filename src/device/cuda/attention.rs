@@ -72,6 +72,9 @@ impl Cuda {
     }
 
     /// Computes a call for which there is a plan, if it runs in that workspace; whether it did. A rehearsal believes so.
+    ///
+    /// # Panics
+    /// Nobody has asked for a plan for the call.
     pub fn attend(&self, call: &Attention, at: &AttentionTensors<'_>, workspace: Workspace) -> bool {
         self.attempt(|| {
             let handle = self.dnn_handle()?;

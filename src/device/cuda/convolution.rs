@@ -72,6 +72,9 @@ impl Cuda {
     }
 
     /// Computes what the call's direction says from the two other tensors.
+    ///
+    /// # Panics
+    /// The workspace is less than the call asks for.
     pub fn convolve(&self, call: &Convolution, tensors: ConvolutionTensors, workspace: Workspace) {
         self.attempt(|| {
             let asked = self.convolution_workspace(call)?;

@@ -153,6 +153,9 @@ impl Cuda {
     }
 
     /// Launches a kernel whose blocks have `shared` bytes of memory besides what the source declares.
+    ///
+    /// # Panics
+    /// There are more arguments than any kernel of this program takes.
     pub fn launch_with_shared(&self, kernel: Kernel<'_>, grid: Grid, shared: u32, args: &[Arg<'_>]) {
         if self.rehearses {
             self.modules.note(kernel);

@@ -178,6 +178,9 @@ impl Cuda {
     }
 
     /// Begins to read `bytes`, at most 8, as they will be once all work asked for so far is done. At most 512 may be on their way.
+    ///
+    /// # Panics
+    /// They are more than 8.
     pub fn read_later(&self, from: u64, bytes: u64) -> Pending {
         assert!(bytes <= SLOT as u64, "only small values are read in the background");
         let slot = self.readback.next.replace((self.readback.next.get() + 1) % SLOTS);

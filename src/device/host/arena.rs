@@ -53,6 +53,9 @@ impl Arena {
     }
 
     /// Gives a segment's memory back to the host.
+    ///
+    /// # Panics
+    /// No segment of that size lies there.
     pub fn remove(&mut self, address: u64, bytes: u64) {
         let span = self.spans.remove(&address).expect("a segment that is released was allocated");
         assert_eq!(span.bytes(), bytes.next_multiple_of(WORD), "a segment is released whole");
@@ -64,12 +67,18 @@ impl Arena {
     }
 
     /// Forgets address space.
+    ///
+    /// # Panics
+    /// It was not reserved.
     pub fn unreserve(&mut self, address: u64) {
         self.reservations.remove(&address).expect("address space that is given back was reserved");
     }
 
     /// Puts zeroed memory behind a range of a reservation, so that it is one with the mapped ranges that it touches.
     /// `false`, and nothing changed, where the host has not that much.
+    ///
+    /// # Panics
+    /// The range is not within one reservation.
     #[must_use]
     pub fn map(&mut self, address: u64, bytes: u64) -> bool {
         let end = address + bytes;
@@ -96,6 +105,9 @@ impl Arena {
     }
 
     /// Takes the memory from behind a range of a reservation.
+    ///
+    /// # Panics
+    /// Not all of it is mapped.
     pub fn unmap(&mut self, address: u64, bytes: u64) {
         let (&start, span) = self.spans.range_mut(..=address).next_back().expect("pages that are unmapped were mapped");
         assert!(address + bytes <= start + span.bytes(), "pages that are unmapped were mapped");

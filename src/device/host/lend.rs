@@ -52,6 +52,9 @@ impl Host {
     }
 
     /// Overwrites a tensor with as many values, rounded to its type.
+    ///
+    /// # Panics
+    /// There are more or fewer.
     pub fn store<R: Real>(&self, to: Operand<'_>, values: &[R]) {
         self.lend([], [to], |[], [mut to]| {
             assert_eq!(to.len(), values.len(), "a value for each element");

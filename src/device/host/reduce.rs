@@ -57,6 +57,9 @@ impl Host {
     }
 
     /// The sum of `formula(reads[..][i])` over all elements.
+    ///
+    /// # Panics
+    /// The operands have different shapes.
     #[must_use]
     pub fn sum<R: Real, const N: usize>(&self, reads: [Operand<'_>; N], formula: impl Fn([R; N]) -> R + Sync) -> R {
         self.lend(reads, [], |reads, []| {
@@ -69,6 +72,9 @@ impl Host {
     }
 
     /// For tensors of shape (n, c, s): `M` sums for each of the c, over all n and s, of `formula(reads[..][i])`.
+    ///
+    /// # Panics
+    /// An operand has another number of elements.
     #[must_use]
     pub fn sums<R: Real, const N: usize, const M: usize>(
         &self,

@@ -97,15 +97,23 @@ impl OpRule for BatchNorm {
     }
 }
 
+/// `CUDNN_BN_MIN_EPSILON`.
+const CUDNN_MIN_EPSILON: f64 = 1e-5;
+
 impl BatchNorm {
-    /// PyTorch's choice of cuDNN: not for two dimensions, not for bfloat16, and for halves only with f32 parameters.
+    /// PyTorch's choice of cuDNN (`_select_batch_norm_backend` of `Normalization.cpp`, limits and all): not for two dimensions, not for
+    /// bfloat16, and for halves only with f32 parameters.
     #[must_use]
     pub fn is_cudnn(&self, inputs: &[TensorMeta]) -> bool {
         use crate::meta::DType::{BF16, F16, F32};
         let (x, weight) = (&inputs[0], &inputs[1]);
         let types = x.dtype != BF16 && weight.dtype != BF16 && (x.dtype != F16 || weight.dtype == F32);
-        let most = if self.training { 880_801 } else { 65_535 };
-        types && x.shape.rank() >= 3 && x.shape.dims()[0] <= most && self.eps >= 1e-5 && x.numel() < u64::from(i32::MAX.unsigned_abs())
+        let most_samples = if self.training { 880_801 } else { 65_535 };
+        types
+            && x.shape.rank() >= 3
+            && x.shape.dims()[0] <= most_samples
+            && self.eps >= CUDNN_MIN_EPSILON
+            && x.numel() < u64::from(i32::MAX.unsigned_abs())
     }
 
     fn backward_of_cudnn(&self, r: &mut Recipe, inputs: &[TensorMeta], incoming: &TensorMeta, needs: &[bool]) -> [Option<Slot>; 3] {

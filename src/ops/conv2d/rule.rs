@@ -25,6 +25,9 @@ pub struct Conv2d {
 
 impl Conv2d {
     /// One of the three computations, for inputs that `infer` took.
+    ///
+    /// # Panics
+    /// `infer` refuses them.
     #[must_use]
     pub fn call(&self, direction: Direction, x: &TensorMeta, weight: &TensorMeta) -> Convolution {
         let four = |t: &TensorMeta| <[u64; 4]>::try_from(t.shape.dims()).expect("infer has succeeded");

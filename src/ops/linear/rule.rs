@@ -19,9 +19,8 @@ impl OpRule for Linear {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, ShapeError> {
         let (x, weight) = (&inputs[0], &inputs[1]);
-        let (out, features) = match *weight.shape.dims() {
-            [out, features] => (out, features),
-            _ => return Err(ShapeError { message: format!("linear needs a weight of two dimensions, got {}", weight.shape) }),
+        let [out, features] = *weight.shape.dims() else {
+            return Err(ShapeError { message: format!("linear needs a weight of two dimensions, got {}", weight.shape) });
         };
         if x.shape.rank() == 0 || x.shape.last() != features {
             return Err(ShapeError {

@@ -86,6 +86,9 @@ impl Rnn {
     }
 
     /// What is computed, for inputs that `infer` took.
+    ///
+    /// # Panics
+    /// `infer` refuses them.
     #[must_use]
     pub fn call(&self, buffer: Buffer, x: &TensorMeta) -> Recurrent {
         let &[batch, length, input] = x.shape.dims() else { panic!("infer refuses any other rank than three") };
