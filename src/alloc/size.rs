@@ -24,7 +24,7 @@ pub(super) const EXABYTE: u64 = 1 << 60;
 #[inline]
 pub(super) fn round_up(bytes: u64, divisions: &Divisions) -> u64 {
     let d = divisions.at(bytes);
-    if d > 1 && bytes > MIN_BLOCK * d { round_up_to_division(bytes, d) } else { (bytes + MIN_BLOCK - 1) & !(MIN_BLOCK - 1) }
+    if d > 1 && bytes > MIN_BLOCK.saturating_mul(d) { round_up_to_division(bytes, d) } else { (bytes + MIN_BLOCK - 1) & !(MIN_BLOCK - 1) }
 }
 
 /// `bytes` rounded up to one of the `divisions` equal steps between its two neighbouring powers of two.

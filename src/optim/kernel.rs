@@ -243,9 +243,13 @@ impl Drop for Temporaries {
     }
 }
 
-/// A temporary for each tensor.
+/// A temporary for each tensor. Where memory runs out, a list that is not whole dies, and those that variables hold stay.
 pub(super) fn temporaries<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Temporaries> {
     about(exec, About::Nothing);
+    all_or_none(exec, like).inspect_err(|_| exec.memory().settle_failure())
+}
+
+fn all_or_none<'a>(exec: &Exec, like: impl IntoIterator<Item = &'a Tensor>) -> Result<Temporaries> {
     let mut list = Temporaries::default();
     for tensor in like {
         list.0.push(exec.empty_like(tensor)?);

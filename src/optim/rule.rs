@@ -11,6 +11,18 @@ pub struct StepRecipe {
     pub effects: Vec<Effect>,
     /// Slots that stay allocated as optimizer state.
     pub state: Vec<Slot>,
+    /// Slots that a Python variable comes to hold.
+    pub bound: Vec<Bound>,
+}
+
+/// A slot that a Python variable holds from the moment that slot `since` is allocated: its own, or the last one of its list. Variables outlive an
+/// exception, as long as its traceback is there; what only an operator held does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The slot.
+    pub slot: Slot,
+    /// The slot whose allocation completes what the variable is bound to.
+    pub since: Slot,
 }
 
 /// The memory rule of an optimizer.
@@ -30,6 +42,7 @@ pub trait OptimRule: std::fmt::Debug {
 pub struct StepWriter {
     recipe: Recipe,
     state: Vec<Slot>,
+    bound: Vec<Bound>,
 }
 
 impl StepWriter {
@@ -57,14 +70,19 @@ impl StepWriter {
 
     /// A Python variable is assigned anew: its old tensor dies once the new one exists.
     pub fn assign(&mut self, variable: &mut Option<Slot>, new: Option<Slot>) {
+        self.bound.extend(new.map(|slot| Bound { slot, since: slot }));
         if let Some(old) = std::mem::replace(variable, new) {
             self.recipe.free(old);
         }
     }
 
-    /// One tensor a parameter, as a multi-tensor kernel returns them.
+    /// One tensor a parameter, as a multi-tensor kernel returns them, for a Python variable.
     pub fn list(&mut self, parameters: &[TensorMeta]) -> Vec<Slot> {
-        parameters.iter().map(|p| self.recipe.tensor(p)).collect()
+        let list: Vec<_> = parameters.iter().map(|p| self.recipe.tensor(p)).collect();
+        if let Some(&since) = list.last() {
+            self.bound.extend(list.iter().map(|&slot| Bound { slot, since }));
+        }
+        list
     }
 
     /// A Python list dies: its last element first.
@@ -75,6 +93,6 @@ impl StepWriter {
     /// The recipe.
     #[must_use]
     pub fn finish(self) -> StepRecipe {
-        StepRecipe { effects: self.recipe.into_effects(), state: self.state }
+        StepRecipe { effects: self.recipe.into_effects(), state: self.state, bound: self.bound }
     }
 }

@@ -295,11 +295,17 @@ impl<'p> Training<'p, '_, '_> {
         Ok(())
     }
 
-    /// Performs an optimizer's recipe. Its state stays for good.
+    /// Performs an optimizer's recipe. Its state stays for good; where memory runs out, so does what Python's variables hold.
     fn optimize(&mut self, optimizer: &Optimizer, recipe: &StepRecipe) -> Attempt {
         self.machine.storages.begin(Pass::Optimizer, None, optimizer.name());
         for &effect in &recipe.effects {
-            self.machine.perform(effect, Thread::Main)?;
+            if let Err(failure) = self.machine.perform(effect, Thread::Main) {
+                let allocated = self.machine.slots.len();
+                for bound in recipe.bound.iter().filter(|bound| bound.since < allocated) {
+                    self.machine.slots[bound.slot] = NONE;
+                }
+                return Err(failure);
+            }
             if let Effect::Alloc { slot, .. } = effect
                 && recipe.state.binary_search(&slot).is_ok()
             {

@@ -1,6 +1,6 @@
 //! `runner FILE…` as a user meets it: what goes in, what comes out, how it ends.
 
-use crate::support::{SMALL, Sandbox, rows};
+use crate::support::{SMALL, Sandbox, repository, rows};
 
 const COLUMNS: &str = "case,batch_size,dtype,optimizer,accumulation_steps,checkpointing,no_grad,step,micro_step,phase,\
     predicted_allocated,measured_allocated,error_allocated,predicted_peak,measured_peak,error_peak,\
@@ -106,6 +106,35 @@ fn a_key_set_on_the_command_line_overrides_or_sweeps() {
     let mut batches: Vec<_> = rows(&s.read("results/small.csv")).iter().map(|r| r["batch_size"].clone()).collect();
     batches.dedup();
     assert_eq!(batches, ["1", "2", "4"]);
+}
+
+/// What PyTorch's allocator held, and at most, when an optimizer's step on adam.toml's network ran out of 90 MiB: what an operator was
+/// about to return is gone, and what Python's variables held is not.
+#[test]
+fn memory_that_runs_out_in_an_optimizer_leaves_what_variables_hold() {
+    let recorded = [
+        ("{adam={implementation=\"foreach\"}}", 79_282_688, 80_890_368),
+        ("{adam={implementation=\"for_loop\"}}", 79_284_736, 82_493_952),
+        ("{adam={weight_decay=0.1,amsgrad=true}}", 80_844_288, 80_844_288),
+        ("{adagrad={implementation=\"foreach\"}}", 76_603_392, 78_211_072),
+        ("{adagrad={implementation=\"for_loop\"}}", 76_605_440, 78_211_072),
+        ("{rmsprop={momentum=0.9}}", 79_282_688, 80_890_368),
+        ("{sgd={momentum=0.9,nesterov=true,weight_decay=0.1,implementation=\"for_loop\"}}", 77_628_928, 78_740_992),
+    ];
+    let s = Sandbox::new();
+    let file = repository().join("experiments/adam.toml");
+    for (optimizer, allocated, peak) in recorded {
+        let set = format!("train.optimizer={optimizer}");
+        let limit = "allocator.memory_limit=94371840";
+        s.run(&[file.to_str().unwrap(), "--device", "virtual", "--set", &set, "--set", limit]).exits(1);
+        let rows = rows(&s.read("results/adam.csv"));
+        let last = rows.last().unwrap();
+        assert_eq!((&*last["phase"], &*last["status"]), ("optimizer", "oom"), "{optimizer}");
+        for side in ["measured", "predicted"] {
+            let found = ["allocated", "peak"].map(|figure| last[&format!("{side}_{figure}")].parse::<u64>().unwrap());
+            assert_eq!(found, [allocated, peak], "{side} of {optimizer}");
+        }
+    }
 }
 
 #[test]

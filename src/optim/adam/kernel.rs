@@ -145,9 +145,7 @@ impl Steps {
                 _grad = exec.empty_like(grad)?;
             }
             let root = exec.empty_like(state.second_moment())?;
-            let quotient = exec.empty_like(&root)?;
-            drop(root);
-            _denom = quotient;
+            _denom = divided(exec, root).inspect_err(|_| exec.memory().settle_failure())?;
         }
         Ok(())
     }
@@ -160,6 +158,13 @@ impl Steps {
         drop(roots);
         Ok(())
     }
+}
+
+/// A quotient; what is divided is nobody's afterwards.
+fn divided(exec: &Exec, root: Tensor) -> Result<Tensor> {
+    let quotient = exec.empty_like(&root);
+    drop(root);
+    quotient
 }
 
 fn update<R: Real>(host: &Host, adam: Adam, grad: Operand<'_>, p: Operand<'_>, state: &State) {
