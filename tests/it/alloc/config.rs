@@ -116,3 +116,14 @@ fn mistakes_name_pytorchs_limits() {
         assert_eq!(refused(text), message, "{text}");
     }
 }
+
+#[test]
+fn more_divisions_than_a_size_has_bytes_still_give_whole_blocks() {
+    for divisions in [1_u64 << 54, 1 << 55, 1 << 63] {
+        let config = format!("roundup_power2_divisions:{divisions}").parse().unwrap();
+        let mut allocator = Allocator::new(config, Box::new(Placement::new(1 << 30)));
+        let block = allocator.malloc(3000).unwrap();
+        assert_eq!(block.bytes(), 3072, "{divisions}");
+        allocator.free(block);
+    }
+}
