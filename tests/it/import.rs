@@ -45,6 +45,9 @@ fn what_is_not_expressed_is_told() {
     };
     told("gpt2", "embedding's matrix");
     told("llama", "rotary");
+    told("llama", "norms");
+    told("llama", "each of the 32000 logits");
+    told("gpt2", "cache");
     told("mistral", "sliding window");
     told("qwen2", "bias");
     told("bert", "segments");

@@ -42,9 +42,16 @@ pub(super) fn tied(config: &Config, default: bool, missing: &mut Vec<String>) {
 /// The head of a decoder, behind its last norm.
 pub(super) fn decoder_head(config: &Config, vocabulary: u64, tie: bool, missing: &mut Vec<String>) -> Result<Head> {
     let labels = config.labels()?;
+    if config.flag("use_cache", true) {
+        missing.push("the cache of keys and values, which lives until the next forward unless `use_cache` is off in training".to_owned());
+    }
     Ok(match config.task(Task::Language) {
         Task::Language => {
             tied(config, tie, missing);
+            // The copy and its gradient, where there are two of half a size here: seen on a Llama in bf16.
+            missing.push(format!(
+                "the loss of half logits is taken in f32: that needs about 6 bytes more for each of the {vocabulary} logits of a position"
+            ));
             Head::new([linear(vocabulary, false)], "cross_entropy")
         }
         Task::Samples => {

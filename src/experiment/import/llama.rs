@@ -17,7 +17,10 @@ pub(super) fn llama(config: &Config, architecture: &str) -> Result<Network> {
             "{heads} heads of {head} features are not the {features} features that the language divides among them"
         )));
     }
-    let mut missing = vec!["rotary embeddings, and the copies of queries and keys that they make".to_owned()];
+    let mut missing = vec![
+        "rotary embeddings, and the copies of queries and keys that they make".to_owned(),
+        "its norms, written out in f32 operator by operator: backward keeps more of them than of an rms_norm".to_owned(),
+    ];
     let head = decoder_head(config, vocabulary, false, &mut missing)?;
     let sliding = |layers: &Vec<Value>| layers.iter().any(|l| l.as_str() == Some("sliding_attention"));
     let some_slide = config.get("layer_types").and_then(Value::as_array).is_some_and(sliding);
