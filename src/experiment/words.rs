@@ -1,7 +1,6 @@
 //! Words for messages: what a kind of value is called, lists, nearest names.
 
-use std::borrow::Cow;
-
+pub(super) use crate::meta::short;
 use crate::model::field::{Field, Interval, Kind, Presence, Variant};
 
 /// What a value of this kind is, e.g. `a whole number of at least 1`.
@@ -123,18 +122,6 @@ pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         }
     }
     best.map(|(_, candidate)| candidate)
-}
-
-/// Characters of a text of the file that a message repeats.
-const MOST_REPEATED: usize = 80;
-
-/// A text of the file as a message repeats it: its beginning, where it is long.
-#[must_use]
-pub(super) fn short(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_REPEATED) {
-        None => Cow::Borrowed(text),
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-    }
 }
 
 /// As code.

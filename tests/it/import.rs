@@ -148,3 +148,43 @@ fn what_could_not_be_predicted_is_refused() {
     let llama = config("llama").replacen("\"num_key_value_heads\"", "\"other\"", 1).replacen('{', &format!("{{ {groups},"), 1);
     assert!(matches!(import(&llama, CHOICES), Err(ImportError::Refused(_))));
 }
+
+#[test]
+fn nothing_of_a_configuration_is_more_than_a_comment() {
+    let fields = r#""model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 100"#;
+    let evil = r"Foo\n[save]\nevery = 1\n#\r\u001b[31m\u0085\u2028\u202e";
+    let long = "x".repeat(1_000_000);
+    let s = Sandbox::new();
+    let mut plain = None;
+    for text in [evil, &long] {
+        let named = |name: &str| format!("{{{fields}, {}}}", name.replace('@', &format!("\"{text}\"")));
+        for config in [
+            r#""architectures": [@]"#,
+            r#""activation_function": @"#,
+            r#""torch_dtype": @"#,
+            r#""dtype": @"#,
+            r#""position_embedding_type": @"#,
+            r#""quantization_config": {"quant_method": @}"#,
+        ]
+        .map(named)
+        {
+            s.write("config.json", &config);
+            let outcome = s.run(&["import", "config.json"]).exits(0);
+            assert!(outcome.stdout.contains("# not expressed: "), "{}", outcome.stdout);
+            for text in [&outcome.stdout, &outcome.stderr] {
+                assert!(text.len() < 5000 && !text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+                assert!(text.lines().all(|line| !line.starts_with("[save]") && !line.contains("every = 1\n")), "{text}");
+            }
+            assert!(outcome.stderr.lines().all(|line| line.starts_with("not expressed: ")), "{}", outcome.stderr);
+            // All of it is in comments: what is left is the same whatever the texts are, but for the layers an activation brings.
+            let tables: toml::Table = outcome.stdout.parse().unwrap();
+            let tables: Vec<String> = tables.keys().cloned().collect();
+            assert_eq!(plain.get_or_insert_with(|| tables.clone()), &tables);
+        }
+        for config in [format!("{{\"model_type\": \"{text}\"}}"), format!("{{{fields}, \"n_inner\": \"{text}\"}}")] {
+            s.write("config.json", &config);
+            let told = s.run(&["import", "config.json"]).exits(2).stderr;
+            assert!(told.len() < 500 && told.trim_end().lines().count() == 1, "{told}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::translate::{ImportError, Result};
+use crate::meta::plain;
 
 /// The fields of a file.
 pub(super) struct Config {
@@ -20,7 +21,7 @@ impl Config {
 
     pub(super) fn optional(&self, field: &'static str) -> Result<Option<u64>> {
         let number = |v: &Value| {
-            v.as_u64().filter(|n| (1..=u64::from(u32::MAX)).contains(n)).ok_or_else(|| ImportError::Number { field, value: v.to_string() })
+            v.as_u64().filter(|n| (1..=u64::from(u32::MAX)).contains(n)).ok_or_else(|| ImportError::Number { field, value: plain(&v.to_string()).into_owned() })
         };
         self.get(field).map(number).transpose()
     }
@@ -45,7 +46,7 @@ impl Config {
             Some("float64") => "f64",
             None | Some("float32" | "auto") => "f32",
             Some(other) => {
-                missing.push(format!("the type {other}; here it is f32"));
+                missing.push(format!("the type {}; here it is f32", plain(other)));
                 "f32"
             }
         }

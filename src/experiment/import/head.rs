@@ -3,6 +3,7 @@
 use super::config::{Config, Task};
 use super::layers::{dropout, linear, quoted};
 use super::translate::Result;
+use crate::meta::plain;
 
 /// The layers at a network's end, and the loss.
 pub(super) struct Head {
@@ -19,7 +20,7 @@ impl Head {
     pub(super) fn none(config: &Config, missing: &mut Vec<String>) -> Self {
         let name = config.architecture().unwrap_or_default();
         if !name.ends_with("Model") || name.ends_with("DoubleHeadsModel") {
-            missing.push(format!("the head of {name}; here the network ends before it, and its loss is a sum"));
+            missing.push(format!("the head of {}; here the network ends before it, and its loss is a sum", plain(name)));
         } else {
             missing.push("a head and a loss: there are none; here the loss is the sum of the hidden states".to_owned());
         }

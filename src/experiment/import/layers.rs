@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::config::Config;
+use crate::meta::plain;
 
 pub(super) fn linear(out: u64, bias: bool) -> String {
     format!("{{ linear = {{ out_features = {out}{} }} }}", if bias { "" } else { ", bias = false" })
@@ -49,7 +50,7 @@ pub(super) fn activation(config: &Config, field: &str, default: &str, missing: &
         "relu" | "silu" | "tanh" | "sigmoid" => quoted(name),
         "swish" => quoted("silu"),
         _ => {
-            missing.push(format!("the activation {name}; a gelu stands in for it"));
+            missing.push(format!("the activation {}; a gelu stands in for it", plain(name)));
             quoted("gelu")
         }
     }

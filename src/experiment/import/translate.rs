@@ -8,6 +8,7 @@ use super::gpt2::gpt2;
 use super::llama::llama;
 use super::vit::vit;
 use crate::experiment::load::load_str;
+use crate::meta::{plain, short};
 
 /// What became of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub enum ImportError {
     Missing(&'static str),
     #[error("`{field}` cannot be {value}: a whole number from 1 to 4294967295 is wanted")]
     Number { field: &'static str, value: String },
-    #[error("no experiment can be made of a {0:?}: gpt2, llama, mistral, qwen2, bert and vit are known")]
+    #[error("no experiment can be made of a {:?}: gpt2, llama, mistral, qwen2, bert and vit are known", short(.0))]
     Architecture(String),
     #[error("{0}")]
     Unlike(String),
@@ -79,7 +80,7 @@ pub fn import(config: &str, choices: Choices) -> Result<Imported> {
 /// Settings of any architecture that change memory and that no file says.
 fn settings(config: &Config, dtype: &str, missing: &mut Vec<String>) {
     if let Some(quantised) = config.get("quantization_config") {
-        let method = quantised.get("quant_method").and_then(Value::as_str).map(|m| format!(" by {m}")).unwrap_or_default();
+        let method = quantised.get("quant_method").and_then(Value::as_str).map(|m| format!(" by {}", plain(m))).unwrap_or_default();
         missing.push(format!("weights are quantised{method}; here they are {dtype}"));
     }
     for (field, what) in [
@@ -100,6 +101,6 @@ fn settings(config: &Config, dtype: &str, missing: &mut Vec<String>) {
         missing.push("heads that were pruned; here all are there".to_owned());
     }
     if let Some(kind) = config.text("position_embedding_type").filter(|kind| *kind != "absolute") {
-        missing.push(format!("positions are embedded as {kind}; here each has an embedding of its own"));
+        missing.push(format!("positions are embedded as {}; here each has an embedding of its own", plain(kind)));
     }
 }
