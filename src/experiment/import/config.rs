@@ -21,7 +21,9 @@ impl Config {
 
     pub(super) fn optional(&self, field: &'static str) -> Result<Option<u64>> {
         let number = |v: &Value| {
-            v.as_u64().filter(|n| (1..=u64::from(u32::MAX)).contains(n)).ok_or_else(|| ImportError::Number { field, value: plain(&v.to_string()).into_owned() })
+            v.as_u64()
+                .filter(|n| (1..=u64::from(u32::MAX)).contains(n))
+                .ok_or_else(|| ImportError::Number { field, value: plain(&v.to_string()).into_owned() })
         };
         self.get(field).map(number).transpose()
     }
