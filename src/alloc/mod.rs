@@ -10,7 +10,7 @@
 //! - A freed block merges with its free neighbours. Segments stay until they are given back.
 //!
 //! Reading order: `size`, `config`, `settings`, `backing`, `block`, `free_set`, `pool`, `stats`, `allocator`, `release`,
-//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `summary`, `trace`, `replay`, `recording`, `dump`.
+//! `expandable`, `oom`; then what looks on: `event`, `snapshot`, `portrait`, `summary`, `trace`, `replay`, `recording`, `dump`.
 
 mod allocator;
 mod backing;
@@ -25,6 +25,7 @@ mod oom;
 mod pickle;
 mod placement;
 mod pool;
+mod portrait;
 mod recorded;
 mod recording;
 mod release;

@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::ops::RuleContext;
+use crate::predict::foresee;
 use crate::predict::room::{Room, room, roomy};
 use crate::report::words::count;
 use crate::report::{CaseReport, Table, join};
@@ -51,13 +52,14 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             .iter()
             .map(|case| {
                 let predicted = match memory {
-                    None => crate::predict::predict(&case.work, cx, case.allocator.clone()),
+                    None => foresee(&case.work, cx, case.allocator.clone()),
                     Some(_) => {
                         let limit = case.allocator.limit(gpu.total_memory).map_or(limit, |own| own.min(limit));
-                        crate::predict::predict(&case.work, RuleContext { gpu: &unlimited, ..cx }, case.allocator.with_limit(Some(limit)))
+                        foresee(&case.work, RuleContext { gpu: &unlimited, ..cx }, case.allocator.with_limit(Some(limit)))
                     }
                 };
-                CaseReport { labels: load::labels(case), rows: join(&[], &predicted) }
+                let (rows, left_out) = predicted.level();
+                CaseReport { labels: load::labels(case), rows: join(&[], &rows), left_out }
             })
             .collect();
         let rooms: Vec<Room> = experiment.cases.iter().map(|case| room(&case.work, cx, &case.allocator, limit)).collect();

@@ -174,7 +174,7 @@ impl Share {
     fn reports(&self) -> Vec<CaseReport> {
         let report = |slot: &Slot| match &slot.state {
             State::Ended { finished, predicted, .. } => {
-                Some(CaseReport { labels: slot.labels.clone(), rows: join(&finished.rows, predicted) })
+                Some(CaseReport { labels: slot.labels.clone(), rows: join(&finished.rows, predicted), left_out: 0 })
             }
             _ => None,
         };

@@ -49,6 +49,12 @@ impl Frames {
         self.frames.insert(frame)
     }
 
+    /// A frame, and how many hold it.
+    pub(super) fn look(&self, id: FrameId) -> (&Frame, u32) {
+        let frame = &self.frames[id];
+        (frame, frame.holders)
+    }
+
     pub(super) fn get(&mut self, id: FrameId) -> &mut Frame {
         &mut self.frames[id]
     }

@@ -133,6 +133,12 @@ impl Graph {
         self.hold(id)
     }
 
+    /// A node, and how many hold it.
+    pub(super) fn look(&self, id: NodeId) -> (&Node, u32) {
+        let node = &self.nodes[id];
+        (node, node.holders)
+    }
+
     pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[id]
     }

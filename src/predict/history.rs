@@ -55,6 +55,12 @@ impl Histories {
         (history.serial == remembered.serial && history.holders > 0).then_some(remembered.id)
     }
 
+    /// The node of a history, and how many hold it.
+    pub(super) fn look(&self, id: HistoryId) -> (NodeId, u32) {
+        let history = &self.histories[id];
+        (history.node, history.holders)
+    }
+
     /// One more holder.
     pub(super) fn hold(&mut self, id: HistoryId) -> HistoryId {
         self.histories[id].holders += 1;

@@ -52,6 +52,11 @@ impl<'l, 'g> Machine<'l, 'g> {
         }
     }
 
+    /// By thread and library.
+    pub(super) fn workspaces(&self) -> &[[Id; 2]; 2] {
+        &self.workspaces
+    }
+
     /// Another holder of a variable's tensor.
     pub(super) fn hold(&mut self, variable: Variable) -> Variable {
         self.storages.hold(variable.storage);

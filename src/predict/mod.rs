@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`listener`] (what it tells while it runs), `storage` (who holds what), `program` (a plan made ready to run),
 //! `graph`, `history` and `checkpoint` (what autograd holds), `scope` and `machine` (what a script holds, and what a recipe does to it),
-//! `forward` with `nodes`, `backward`, `scaler`, `training` (the reference loop), `script` (`[allocations]` files). Beside it stand the
+//! `forward` with `nodes`, `backward`, `scaler`, `training` (the reference loop), `steady` and `foreseen` (steps that repeat), `script`
+//! (`[allocations]` files). Beside it stand the
 //! questions people ask: [`room`] (does it fit), [`search`] (what is the most that does), [`recompute`], and [`explain`], where it goes.
 
 pub mod explain;
@@ -15,6 +16,7 @@ pub mod search;
 
 mod backward;
 mod checkpoint;
+mod foreseen;
 mod forward;
 mod graph;
 mod history;
@@ -25,9 +27,11 @@ mod scaler;
 mod scope;
 mod script;
 mod slab;
+mod steady;
 mod storage;
 mod training;
 
+pub use foreseen::Foreseen;
 pub use listener::{Happening, Listener, Origin, Pass};
 
 use crate::alloc::AllocatorConfig;
@@ -39,7 +43,13 @@ use crate::record::Predicted;
 /// itself with scratch as the rules foresee it.
 #[must_use]
 pub fn predict<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> Vec<Predicted> {
-    predict_with(work, cx, config, None)
+    foresee(work, cx, config).all()
+}
+
+/// As [`predict`], without the rows of steps that repeat earlier ones.
+#[must_use]
+pub fn foresee<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> Foreseen {
+    run(work, cx.into(), config, None, Pace::Rounds)
 }
 
 /// As [`predict`], telling a listener of everything that is allocated and freed on the way.
@@ -50,10 +60,22 @@ pub fn predict_with<'a>(
     config: AllocatorConfig,
     listener: Option<&mut dyn Listener>,
 ) -> Vec<Predicted> {
-    let cx = cx.into();
+    run(work, cx.into(), config, listener, Pace::Steps).all()
+}
+
+/// How steps are gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// One by one.
+    Steps,
+    /// Until they repeat; what a listener would hear of the steps left out it has heard before.
+    Rounds,
+}
+
+fn run(work: &Work, cx: RuleContext<'_>, config: AllocatorConfig, listener: Option<&mut dyn Listener>, pace: Pace) -> Foreseen {
     let storages = storage::Storages::new(cx.gpu, config, listener);
     match work {
-        Work::Train(plan) => training::run(plan, cx, storages),
+        Work::Train(plan) => training::run(plan, cx, storages, pace),
         Work::Script(script) => script::run(script, storages),
     }
 }

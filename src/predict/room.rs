@@ -3,7 +3,7 @@
 //! Both are asked of the predictor under the limit itself, where cached memory is given back before anything fails. How much is lacking
 //! is not known: what an allocator without a limit reserves holds caches that one with a limit does without.
 
-use super::{Happening, Listener, predict, predict_with};
+use super::{Foreseen, Happening, Listener, Pace, foresee, run};
 use crate::alloc::{AllocatorConfig, OutOfMemory};
 use crate::gpu::Gpu;
 use crate::model::Work;
@@ -49,16 +49,16 @@ pub fn room<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: &AllocatorC
     let gpu = roomy(cx.gpu);
     let cx = RuleContext { gpu: &gpu, ..cx };
     let (limited, shortage) = tried(work, cx, config.with_limit(Some(limit)));
-    let rows = if shortage.is_none() { limited } else { predict(work, cx, config.with_limit(None)) };
-    let (peak, reserved) = most(&rows);
+    let rows = if shortage.is_none() { limited } else { foresee(work, cx, config.with_limit(None)) };
+    let (peak, reserved) = most(rows.once());
     Room { limit, shortage, reserved, peak }
 }
 
 /// The rows of `work`, and where memory runs out, if it does.
 #[must_use]
-pub fn tried<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> (Vec<Predicted>, Option<Shortage>) {
+pub fn tried<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: AllocatorConfig) -> (Foreseen, Option<Shortage>) {
     let mut failures = Failures::default();
-    let rows = predict_with(work, cx, config, Some(&mut failures));
+    let rows = run(work, cx.into(), config, Some(&mut failures), Pace::Rounds);
     (rows, failures.shortage)
 }
 

@@ -31,6 +31,11 @@ impl Scaler {
         Self { scale: NONE, growth_tracker: NONE, found_inf: NONE, lent: [NONE; 2] }
     }
 
+    /// Its tensors.
+    pub(super) const fn tensors(&self) -> [Id; 5] {
+        [self.scale, self.growth_tracker, self.found_inf, self.lent[0], self.lent[1]]
+    }
+
     /// `scaler.scale(loss).backward()`.
     pub(super) fn backward(&mut self, m: &mut Machine<'_, '_>, program: &Compiled<'_>, loss: Variable, layout: &Layout) -> Attempt {
         begin(m);

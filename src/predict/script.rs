@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::foreseen::Foreseen;
 use super::listener::Pass;
 use super::storage::{Attempt, Id, Storages};
 use crate::model::{Script, ScriptStep};
-use crate::record::{At, Category, Predicted, Status};
+use crate::record::{At, Category, Status};
 
 /// Runs a script to its end or to the step in which memory runs out.
-pub(super) fn run(script: &Script, mut storages: Storages<'_>) -> Vec<Predicted> {
+pub(super) fn run(script: &Script, mut storages: Storages<'_>) -> Foreseen {
     let mut live: BTreeMap<&str, Id> = BTreeMap::new();
     for (i, step) in (1..).zip(&script.steps) {
         let at = At { step: i, micro_step: 0, phase: step.phase() };

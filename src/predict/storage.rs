@@ -2,6 +2,7 @@
 //!
 //! Invariant: a storage is freed when its last holder lets go, at that moment and not later.
 
+use super::foreseen::Foreseen;
 use super::listener::{Happening, Listener, Origin, Pass};
 use super::slab::Slab;
 use crate::alloc::{Allocator, AllocatorConfig, Block, Placement};
@@ -35,7 +36,7 @@ pub(super) struct Storages<'l> {
     listener: Option<&'l mut dyn Listener>,
     /// What is running, for the listener.
     origin: Origin,
-    rows: Vec<Predicted>,
+    pub(super) rows: Foreseen,
 }
 
 impl<'l> Storages<'l> {
@@ -48,7 +49,7 @@ impl<'l> Storages<'l> {
             entries: Slab::default(),
             listener,
             origin,
-            rows: Vec::new(),
+            rows: Foreseen::default(),
         }
     }
 
@@ -160,7 +161,18 @@ impl<'l> Storages<'l> {
     }
 
     /// The rows.
-    pub(super) fn finish(self) -> Vec<Predicted> {
+    pub(super) fn finish(self) -> Foreseen {
         self.rows
+    }
+
+    /// The allocator's, where it has one.
+    pub(super) fn portrait(&self) -> Option<Vec<u64>> {
+        self.allocator.portrait()
+    }
+
+    /// Where a storage lies, how large it is, and how many hold it.
+    pub(super) fn look(&self, id: Id) -> [u64; 3] {
+        let Entry { block, holders } = &self.entries[id];
+        [block.address(), block.bytes(), (*holders).into()]
     }
 }

@@ -3,20 +3,23 @@
 
 use std::ops::Range;
 
+use super::Pace;
+use super::foreseen::Foreseen;
 use super::listener::Pass;
 use super::machine::{Machine, Thread};
 use super::program::{Compiled, Layout, Span};
 use super::scaler::Scaler;
 use super::scope::{Scope, Variable};
+use super::steady::{Painter, Portrait, Round, Steady};
 use super::storage::{Attempt, Id, NONE, Storages};
 use crate::meta::{DType, TensorMeta};
 use crate::model::{KeepLoss, Plan, StateKind, ValueId};
 use crate::ops::{Effect, RuleContext};
 use crate::optim::{Implementation, Optimizer, StepRecipe};
-use crate::record::{At, Category, Phase, Predicted, Status};
+use crate::record::{At, Category, Phase, Status};
 
 /// Runs a plan to its end or to the phase in which memory runs out.
-pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>) -> Vec<Predicted> {
+pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>, pace: Pace) -> Foreseen {
     let parameters = plan.state.iter().filter(|s| s.kind == StateKind::Parameter).map(|s| s.meta.clone()).collect();
     let mut training = Training {
         plan,
@@ -30,6 +33,7 @@ pub(super) fn run(plan: &Plan, cx: RuleContext<'_>, storages: Storages<'_>) -> V
         total: Variable::UNBOUND,
         parameters,
         scaler: Scaler::new(),
+        steady: (pace == Pace::Rounds).then(Steady::new),
     };
     if training.run().is_err() {
         training.machine.fail();
@@ -53,6 +57,8 @@ struct Training<'p, 'l, 'g> {
     /// Shapes of the parameters, as the optimizer knows them.
     parameters: Vec<TensorMeta>,
     scaler: Scaler,
+    /// Where steps need not be gone through one by one.
+    steady: Option<Steady>,
 }
 
 impl<'p> Training<'p, '_, '_> {
@@ -65,7 +71,9 @@ impl<'p> Training<'p, '_, '_> {
             self.optimize(&optimizer, &recipe)?;
         }
         let mut current: Option<(usize, Compiled<'p>)> = None;
-        for step in settings.done + 1..=settings.steps {
+        let mut step = settings.done;
+        while step < settings.steps {
+            step += 1;
             let index = self.plan.program_index(step);
             if current.as_ref().is_none_or(|(i, _)| *i != index) {
                 let program = Compiled::new(&self.plan.programs[index], &self.plan.state, self.machine.cx, !settings.no_grad);
@@ -77,8 +85,36 @@ impl<'p> Training<'p, '_, '_> {
                 self.micro_step(program)?;
             }
             self.end_step(step)?;
+            step += self.skip(step);
         }
         Ok(())
+    }
+
+    /// How many of the steps to come repeat earlier ones and are left out. The last is not: no batch is copied ahead in it. Nor is the one
+    /// before it, so that whoever reads rows in order sees more than one step repeat.
+    fn skip(&mut self, step: u64) -> u64 {
+        let settings = &self.plan.settings;
+        // Up to here programs follow each other, and an optimizer's first step is another.
+        let settled = step >= self.plan.schedule.len() as u64 && step > settings.done + 1;
+        let Some(left) = settings.steps.checked_sub(step + 2).filter(|&left| settled && left > 0) else { return 0 };
+        let Some(portrait) = self.steady.as_ref().filter(|s| s.is_looking()).and_then(|_| self.portrait()) else { return 0 };
+        let rows = self.machine.storages.rows.written();
+        let Some(Round { steps, rows }) = self.steady.as_mut().and_then(|steady| steady.look(step, rows, portrait)) else { return 0 };
+        let times = left / steps;
+        if times > 0 {
+            self.machine.storages.rows.repeat(rows, steps, times);
+        }
+        times * steps
+    }
+
+    /// What the steps to come depend on; `None` where not all of it can be told.
+    fn portrait(&self) -> Option<Portrait> {
+        let mut painter = Painter::new(&self.machine)?;
+        let (next_input, next_target) = self.ahead.unwrap_or((NONE, NONE));
+        painter.storages(&[self.input, self.target, next_input, next_target]);
+        painter.storages(&self.scaler.tensors());
+        [self.output, self.loss, self.total].into_iter().for_each(|variable| painter.variable(variable));
+        Some(painter.finish())
     }
 
     fn begin(&mut self, phase: Phase) {

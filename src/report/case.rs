@@ -75,6 +75,8 @@ pub struct CaseReport {
     pub labels: Labels,
     /// Its rows.
     pub rows: Vec<Joined>,
+    /// Rows that are not among them, of steps that are in all figures as the one before them and after which at least two more such follow.
+    pub left_out: usize,
 }
 
 impl CaseReport {

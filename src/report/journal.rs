@@ -112,7 +112,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn line(case: &Finished) -> Vec<u8> {
-    let report = CaseReport { labels: Labels::default(), rows: join(&case.rows, &[]) };
+    let report = CaseReport { labels: Labels::default(), rows: join(&case.rows, &[]), left_out: 0 };
     let text = |bytes| String::from_utf8(bytes).expect("rows are text");
     json(&Line {
         experiment: case.experiment.clone(),

@@ -64,7 +64,7 @@ impl Table<'_> {
     #[must_use]
     pub fn summary(&self) -> (String, bool) {
         let rows = || self.cases.iter().flat_map(|c| c.rows.iter().map(move |r| (c, r)));
-        let total = rows().count();
+        let total = self.cases.iter().map(|c| c.rows.len() + c.left_out).sum::<usize>();
         let peak = self.cases.iter().filter_map(|c| Some((c, c.peak()?))).rev().max_by_key(|(_, r)| r.memory().peak);
         let peak = peak.map_or_else(String::new, |(c, r)| format!("peak {} MiB in {}", mib(r.memory().peak), place_in(c, r)));
         let mut text = if self.measured {
@@ -155,7 +155,7 @@ impl Table<'_> {
             let at = if self.measured { format!("  {}, {}", place(peak.at), largest(peak)) } else { format!("  {}", place(peak.at)) };
             let off = case.rows.iter().filter(|r| !r.exact()).count();
             let count = match (self.measured, off) {
-                (false, _) => (case.rows.len().to_string(), style),
+                (false, _) => ((case.rows.len() + case.left_out).to_string(), style),
                 (true, 0) => (format!("{} =", case.rows.len()), GOOD),
                 (true, _) => (format!("{off} of {} ≠", case.rows.len()), BAD),
             };

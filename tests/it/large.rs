@@ -85,3 +85,9 @@ fn names_of_any_length() {
         assert!(out.stderr.ends_with("1 mistake\n") && out.stderr.len() < 2000, "{}", out.stderr.len());
     }
 }
+
+#[test]
+fn steps_by_the_million() {
+    let out = predict(&SMALL.replace("steps = 1", "steps = 10_000_000").replace("\"sgd\"", "\"adam\"")).exits(0).stdout;
+    assert!(out.contains("\n3 to 10000000 repeat 2\n") && out.contains("\npredicted 60 000 001 rows; "), "{out}");
+}

@@ -37,6 +37,7 @@ mod save;
 mod scratch;
 mod search;
 mod selftest;
+mod steady;
 mod support;
 mod sweep;
 mod whole;

@@ -49,7 +49,7 @@ fn what_was_written_is_read_back() {
     let predicted =
         [(at(0, Phase::Model), 500), (at(1, Phase::Input), 7)].map(|(at, n)| Predicted { at, memory: memory(n), status: Status::Ok });
     let labels = Labels { case: "a=\"x, y\" b=1".to_string(), training: None };
-    let written = results::to_csv(&[CaseReport { labels, rows: join(&measured, &predicted) }]);
+    let written = results::to_csv(&[CaseReport { labels, rows: join(&measured, &predicted), left_out: 0 }]);
     let read = read::parse("r.csv", &written).unwrap();
     let [case] = &read.cases[..] else { panic!("{read:?}") };
     assert_eq!(case.label, "a=\"x, y\" b=1");

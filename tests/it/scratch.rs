@@ -159,6 +159,11 @@ fn recorded_scratch_counts_in_place_of_the_rules() {
     let foreseen = csv(&[]);
     assert_eq!(csv(&["--scratch", "same.toml"]), foreseen);
     let more = csv(&["--scratch", "more.toml"]);
+    // What was run with it is done with it alone.
+    let done = |scratch: &[&str]| s.run(&[&["net.toml", "--device", "virtual", "--resume"], scratch].concat()).exits(0).stderr;
+    assert_eq!(done(&["--scratch", "more.toml"]), "note: 1 of 1 case done before\n");
+    assert_eq!(done(&[]), "note: 0 of 1 case done before\n");
+    assert_eq!(done(&["--scratch", "same.toml"]), "note: 0 of 1 case done before\n");
     assert_ne!(more, foreseen);
     let peak = |csv: &str| crate::support::rows(csv).iter().map(|r| r["measured_peak"].parse::<u64>().unwrap()).max().unwrap();
     assert!(peak(&more) >= peak(&foreseen) + (32 << 20));

@@ -39,7 +39,7 @@ fn cost(switch: &Switch<'_>) -> u32 {
 fn fits(switch: &Switch<'_>) -> Option<String> {
     let case = switch.trial.read().case(&[]).ok()?;
     let rows = switch.trial.predict(&case.work, case.allocator.with_limit(Some(switch.trial.limit)));
-    let (peak, reserved) = most(&rows);
+    let (peak, reserved) = most(rows.once());
     let note = if switch.note.is_empty() { String::new() } else { format!(" ({})", switch.note) };
-    ends_well(&rows).then(|| format!("{}{note}: peak {}, reserved {}", switch.name, format_bytes(peak), format_bytes(reserved)))
+    ends_well(rows.once()).then(|| format!("{}{note}: peak {}, reserved {}", switch.name, format_bytes(peak), format_bytes(reserved)))
 }

@@ -11,10 +11,9 @@ use crate::experiment::{Case, Diagnostics, Draft};
 use crate::gpu::Gpu;
 use crate::model::Work;
 use crate::ops::RuleContext;
-use crate::predict::predict;
 use crate::predict::room::{Shortage, ends_well, most, roomy, tried};
 use crate::predict::search::{self, Largest, Probe, Reach};
-use crate::record::Predicted;
+use crate::predict::{Foreseen, foresee};
 
 /// A case as text, with what it is asked under.
 #[derive(Debug, Clone)]
@@ -53,8 +52,8 @@ const FEW_STEPS: u64 = 2;
 
 impl Trial<'_> {
     /// What this would need on such a GPU with memory for all of it.
-    pub(super) fn predict(&self, work: &Work, allocator: AllocatorConfig) -> Vec<Predicted> {
-        predict(work, RuleContext { gpu: &roomy(&self.gpu), scratch: self.scratch }, allocator)
+    pub(super) fn predict(&self, work: &Work, allocator: AllocatorConfig) -> Foreseen {
+        foresee(work, RuleContext { gpu: &roomy(&self.gpu), scratch: self.scratch }, allocator)
     }
 
     /// Reads the text, once for all that is asked.
@@ -73,7 +72,7 @@ impl Asked<'_> {
     /// The most bytes allocated and reserved at once, with more settings, where nothing limits them.
     pub(super) fn needs(&self, more: &[String]) -> Result<(u64, u64), Diagnostics> {
         let case = self.case(more)?;
-        Ok(most(&self.trial.predict(&case.work, case.allocator.with_limit(None))))
+        Ok(most(self.trial.predict(&case.work, case.allocator.with_limit(None)).once()))
     }
 
     /// What runs with `axis` at `value` and more settings, under the limit.
@@ -86,7 +85,7 @@ impl Asked<'_> {
     fn probe(&self, more: &[String], axis: &str, value: u64) -> Probe {
         let Ok(case) = self.limited(more, axis, value) else { return Probe { fits: false, peak: 0 } };
         let rows = self.trial.predict(&case.work, case.allocator);
-        Probe { fits: ends_well(&rows), peak: most(&rows).0 }
+        Probe { fits: ends_well(rows.once()), peak: most(rows.once()).0 }
     }
 
     /// Where that runs out of memory, if it does and can be written.

@@ -26,7 +26,7 @@ fn case(name: &str, off_by: u64, steps: u64) -> CaseReport {
         checkpointing: "false".to_string(),
         no_grad: false,
     };
-    CaseReport { labels: Labels { case: name.to_string(), training: Some(training) }, rows: join(&measured, &predicted) }
+    CaseReport { labels: Labels { case: name.to_string(), training: Some(training) }, rows: join(&measured, &predicted), left_out: 0 }
 }
 
 fn plain(table: &Table<'_>) -> String {
