@@ -26,7 +26,14 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
         let words = "PyTorch: `\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'`";
         reader.mistake(refused.hint(words).hint("with `dtype = \"f32\"` parameters stay f32 and autocast computes in f16"));
     }
-    if settings.amp == Some(DType::F16) && settings.dtype == DType::F16 {
+    let fused = |implementation| implementation == Implementation::Fused;
+    // A fused optimizer unscales f16 gradients itself.
+    let unscales = match settings.optimizer {
+        Some(Optimizer::Sgd(sgd)) => fused(sgd.implementation),
+        Some(Optimizer::Adam(adam)) => fused(adam.implementation),
+        _ => false,
+    };
+    if settings.amp == Some(DType::F16) && settings.dtype == DType::F16 && !unscales {
         let message = "`amp = \"f16\"` scales gradients, and the scaler refuses gradients of type f16, which `dtype = \"f16\"` makes them";
         let refused = Diagnostic::new(place(entry, "amp"), message).hint("PyTorch: `Attempting to unscale FP16 gradients.`");
         reader.mistake(refused.hint("with `dtype = \"f32\"` parameters stay f32 and autocast computes in f16"));
@@ -34,7 +41,6 @@ pub(super) fn settings(settings: &Loop, entry: &Entry, reader: &mut Reader) {
     let optimizer = |field: &str| {
         entry.value.get("optimizer").and_then(|o| o.table()?.first()?.value.get(field)).map_or(place(entry, "optimizer"), |n| n.span)
     };
-    let fused = |implementation| implementation == Implementation::Fused;
     match settings.optimizer {
         Some(Optimizer::Sgd(sgd)) if sgd.nesterov && sgd.momentum == 0.0 => {
             let message = "`nesterov = true` needs a `momentum` above 0";
