@@ -44,6 +44,7 @@ pub use block::Block;
 pub use config::{AllocatorConfig, ConfigError, Divisions};
 pub use dump::{
     Annotation, Before, Dump, DumpBlock, DumpError, DumpSegment, DumpState, Frame, History, HistoryError, TraceAction, TraceEntry,
+    call_site,
 };
 pub use event::{Action, Event, Listener};
 pub use failing::Failing;

@@ -4,6 +4,7 @@
 //! Invariant: [`category_of`] reads the role from what [`of_run`] writes, and from nothing else.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::alloc::{
     Action, Annotation, BlockState, Dump, DumpBlock, DumpSegment, DumpState, Frame, PoolKind, Snapshot, TraceAction, TraceEntry,
@@ -34,7 +35,7 @@ pub(super) fn of_run(recorder: &Recorder, case: &Case, experiment: &str) -> Dump
 struct Writer<'a> {
     names: Names,
     experiment: &'a str,
-    stacks: Vec<Vec<Frame>>,
+    stacks: Vec<Vec<Rc<Frame>>>,
     known: HashMap<Key, u32>,
     /// Of each address the last client's stack and request. A freed block keeps them, as in PyTorch.
     holders: HashMap<u64, (u32, u64)>,
@@ -65,7 +66,7 @@ impl Writer<'_> {
             phase,
             Frame { name: self.experiment.to_owned(), filename: format!("{}.toml", self.experiment), line: 0 },
         ];
-        self.stacks.push(frames);
+        self.stacks.push(frames.into_iter().map(Rc::new).collect());
         let stack = u32::try_from(self.stacks.len() - 1).expect("fewer stacks than events");
         self.known.insert(key, stack);
         stack
@@ -110,8 +111,8 @@ impl Writer<'_> {
                 }
                 Entry::Row(at) => {
                     let name = format!("{} {}.{}", at.phase.name(), at.step, at.micro_step);
-                    annotations.push(Annotation { start: true, name: name.clone(), time_us: started });
-                    annotations.push(Annotation { start: false, name, time_us });
+                    annotations.push(Annotation { device: 0, start: true, name: name.clone(), time_us: started });
+                    annotations.push(Annotation { device: 0, start: false, name, time_us });
                     started = time_us;
                 }
                 Entry::Becomes(_) | Entry::EmptyCache => {}
@@ -154,7 +155,7 @@ fn place(step: u64, micro_step: impl std::fmt::Display) -> String {
 }
 
 /// The role that a stack of this program's own names. Of any other it says nothing.
-pub(super) fn category_of(stack: &[Frame]) -> Option<Category> {
+pub(super) fn category_of(stack: &[Rc<Frame>]) -> Option<Category> {
     let [operator, phase, experiment] = stack else { return None };
     let known = Phase::ALL.iter().any(|p| p.name() == phase.name);
     let own = phase.filename.starts_with(&place(phase.line, "")) && experiment.filename == format!("{}.toml", experiment.name);

@@ -126,13 +126,33 @@ pub(super) fn of_dump(dump: &Dump, device: usize, total: u64) -> Result<Timeline
         let address = if change == Change::Oom { 0 } else { entry.address };
         writer.push(Moment { change, address, bytes, name, category });
     }
-    for annotation in dump.annotations.iter().filter(|a| a.start) {
+    writer.timeline.phases = phases(dump, device, &times);
+    Ok(writer.timeline)
+}
+
+/// Of a snapshot's annotations what is open, from which moment on: the one that began last, and nothing (an empty name) where none is open.
+/// `times` are those of the history's entries, each with the moment it begins.
+fn phases(dump: &Dump, device: usize, times: &[(u64, usize)]) -> Vec<(usize, String)> {
+    let mut annotations: Vec<_> = dump.annotations.iter().filter(|a| a.device as usize == device).collect();
+    annotations.sort_by_key(|a| a.time_us);
+    let mut open: Vec<&str> = Vec::new();
+    let mut phases: Vec<(usize, String)> = Vec::new();
+    for annotation in annotations {
+        if annotation.start {
+            open.push(&annotation.name);
+        } else if let Some(begun) = open.iter().rposition(|name| *name == annotation.name) {
+            open.remove(begun);
+        }
         let first = times.partition_point(|(time, _)| *time < annotation.time_us);
-        if let Some((_, moment)) = times.get(first) {
-            writer.timeline.phases.push((*moment, annotation.name.clone()));
+        let Some(&(_, moment)) = times.get(first) else { break };
+        let now = open.last().copied().unwrap_or_default();
+        match phases.last_mut() {
+            Some((since, name)) if *since == moment => now.clone_into(name),
+            last if last.as_ref().map_or("", |(_, name)| name.as_str()) == now => {}
+            _ => phases.push((moment, now.to_owned())),
         }
     }
-    Ok(writer.timeline)
+    phases
 }
 
 #[derive(Default)]

@@ -12,7 +12,7 @@ pub struct Timeline {
     pub moments: Vec<Moment>,
     /// Whether stretches that touch are one: pages of segments that expand.
     pub mapped: bool,
-    /// Stretches of time with a name: the first moment of each.
+    /// Stretches of time with a name: the first moment of each. One whose name is empty is no stretch, but the end of that before.
     pub phases: Vec<(usize, String)>,
 }
 

@@ -3,9 +3,11 @@
 
 mod history;
 mod read;
+mod site;
 mod types;
 mod write;
 
 pub use history::{Before, History, HistoryError};
 pub use read::DumpError;
+pub use site::call_site;
 pub use types::{Annotation, Dump, DumpBlock, DumpSegment, DumpState, Frame, TraceAction, TraceEntry};

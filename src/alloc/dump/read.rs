@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::types::{Annotation, Dump, DumpBlock, DumpSegment, DumpState, Frame, TraceAction, TraceEntry};
 use crate::alloc::pickle::{Pickle, PickleError, Value};
@@ -30,7 +31,7 @@ impl Dump {
     /// It is none, or no dump.
     pub fn from_pickle(bytes: &[u8]) -> Result<Self, DumpError> {
         let pickle = Pickle::parse(bytes)?;
-        let mut reader = Reader { pickle: &pickle, left: Cell::new(bytes.len()), stacks: Vec::new(), known: HashMap::new() };
+        let mut reader = Reader { pickle: &pickle, left: Cell::new(bytes.len()), stacks: Stacks::default() };
         let whole = || "the snapshot".to_owned();
         let root = reader.dict(pickle.root(), whole)?;
         let mut segments = Vec::new();
@@ -56,7 +57,7 @@ impl Dump {
             Some(Value::List(list)) => pickle.items(list).iter().filter_map(|v| reader.annotation(*v)).collect(),
             _ => Vec::new(),
         };
-        Ok(Self { segments, traces, stacks: reader.stacks, settings: settings.to_owned(), config: None, annotations })
+        Ok(Self { segments, traces, stacks: reader.stacks.all, settings: settings.to_owned(), config: None, annotations })
     }
 }
 
@@ -64,9 +65,40 @@ struct Reader<'a> {
     pickle: &'a Pickle<'a>,
     /// Items that can still come: none takes less than a byte, unless a list is named twice, which no writer of snapshots does.
     left: Cell<usize>,
-    stacks: Vec<Vec<Frame>>,
+    stacks: Stacks,
+}
+
+/// Stacks that were read. PyTorch writes a list of its own for every event, but few stacks differ: each is kept once, and so is each frame.
+#[derive(Default)]
+struct Stacks {
+    all: Vec<Vec<Rc<Frame>>>,
     /// Of a list of frames its number among the stacks.
-    known: HashMap<u32, Option<u32>>,
+    lists: HashMap<u32, Option<u32>>,
+    /// Of frames by their numbers the stack that they make.
+    known: HashMap<Vec<u32>, u32>,
+    frames: Vec<Rc<Frame>>,
+    /// Of a dict the number of its frame.
+    dicts: HashMap<u32, Option<u32>>,
+    by_frame: HashMap<Rc<Frame>, u32>,
+}
+
+impl Stacks {
+    fn frame(&mut self, frame: Frame) -> u32 {
+        let next = u32::try_from(self.frames.len()).expect("pickles have fewer dicts");
+        let frame = Rc::new(frame);
+        *self.by_frame.entry(frame).or_insert_with_key(|frame| {
+            self.frames.push(Rc::clone(frame));
+            next
+        })
+    }
+
+    fn stack(&mut self, numbers: Vec<u32>) -> u32 {
+        let next = u32::try_from(self.all.len()).expect("pickles have fewer lists");
+        *self.known.entry(numbers).or_insert_with_key(|numbers| {
+            self.all.push(numbers.iter().map(|n| Rc::clone(&self.frames[*n as usize])).collect());
+            next
+        })
+    }
 }
 
 type Read<T> = Result<T, DumpError>;
@@ -153,30 +185,43 @@ impl<'a> Reader<'a> {
 
     /// The stack under `frames`. What is no list of frames is none: it changes no figure.
     fn stack(&mut self, dict: u32) -> Option<u32> {
-        let Some(Value::List(list)) = self.pickle.get(dict, "frames") else { return None };
-        if let Some(&stack) = self.known.get(&list) {
+        let Some(Value::List(list) | Value::Tuple(list)) = self.pickle.get(dict, "frames") else { return None };
+        if let Some(&stack) = self.stacks.lists.get(&list) {
             return stack;
         }
-        let frames: Vec<Frame> = self.pickle.items(list).iter().filter_map(|v| self.frame(*v)).collect();
-        let stack = (!frames.is_empty()).then(|| {
-            self.stacks.push(frames);
-            u32::try_from(self.stacks.len() - 1).expect("pickles have fewer lists")
-        });
-        self.known.insert(list, stack);
+        let numbers: Vec<u32> = self.pickle.items(list).iter().filter_map(|v| self.frame_number(*v)).collect();
+        let stack = (!numbers.is_empty()).then(|| self.stacks.stack(numbers));
+        self.stacks.lists.insert(list, stack);
         stack
     }
 
-    fn frame(&self, value: Value) -> Option<Frame> {
+    fn frame_number(&mut self, value: Value) -> Option<u32> {
         let Value::Dict(dict) = value else { return None };
+        if let Some(&number) = self.stacks.dicts.get(&dict) {
+            return number;
+        }
+        let number = self.frame(dict).map(|frame| self.stacks.frame(frame));
+        self.stacks.dicts.insert(dict, number);
+        number
+    }
+
+    fn frame(&self, dict: u32) -> Option<Frame> {
         let text = |key| self.pickle.get(dict, key).and_then(|t| self.pickle.text(t)).map(str::to_owned);
         let line = self.pickle.get(dict, "line").and_then(|n| self.pickle.integer(n)).and_then(|n| u64::try_from(n).ok());
         Some(Frame { name: text("name")?, filename: text("filename").unwrap_or_default(), line: line.unwrap_or(0) })
     }
 
+    /// What is no whole annotation is none: it changes no figure.
     fn annotation(&self, value: Value) -> Option<Annotation> {
         let Value::Dict(dict) = value else { return None };
         let text = |key| self.pickle.get(dict, key).and_then(|t| self.pickle.text(t));
         let time_us = self.pickle.integer(self.pickle.get(dict, "time_us")?).and_then(|n| u64::try_from(n).ok())?;
-        Some(Annotation { start: text("stage")? == "START", name: text("name")?.to_owned(), time_us })
+        let device = self.pickle.get(dict, "device").and_then(|n| self.pickle.integer(n)).and_then(|n| u32::try_from(n).ok());
+        let start = match text("stage")? {
+            "START" => true,
+            "END" => false,
+            _ => return None,
+        };
+        Some(Annotation { device: device.unwrap_or(0), start, name: text("name")?.to_owned(), time_us })
     }
 }

@@ -1,5 +1,7 @@
 //! The parts of a dump, by PyTorch's names. Sizes are bytes.
 
+use std::rc::Rc;
+
 use crate::alloc::AllocatorConfig;
 
 /// A whole dump.
@@ -9,8 +11,8 @@ pub struct Dump {
     pub segments: Vec<DumpSegment>,
     /// What happened, a list a device.
     pub traces: Vec<Vec<TraceEntry>>,
-    /// Stacks of frames, each once; entries refer to them by number.
-    pub stacks: Vec<Vec<Frame>>,
+    /// Stacks of frames, innermost first, each stack once; entries refer to them by number. Stacks share frames.
+    pub stacks: Vec<Vec<Rc<Frame>>>,
     /// Allocator settings in PyTorch's notation.
     pub settings: String,
     /// The same, read, where they are this program's own.
@@ -110,6 +112,8 @@ pub struct Frame {
 /// A named moment: a phase begins or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotation {
+    /// The GPU's number.
+    pub device: u32,
     /// Whether it begins.
     pub start: bool,
     /// Its name.

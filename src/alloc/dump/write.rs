@@ -58,7 +58,7 @@ impl Writer<'_> {
             self.e.open_dict();
             self.words("stage", if annotation.start { "START" } else { "END" });
             self.words("name", &annotation.name);
-            self.number("device", 0);
+            self.number("device", annotation.device.into());
             self.number("time_us", annotation.time_us);
             self.e.close_dict();
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::alloc::{AllocatorConfig, Dump, Op, RMM_HEADER, RmmLog, Trace};
+use crate::alloc::{AllocatorConfig, Dump, Frame, Op, RMM_HEADER, RmmLog, Trace, call_site};
 use crate::experiment::{self, Case};
 use crate::gpu::Gpu;
 use crate::measure::Entry;
@@ -122,17 +122,12 @@ pub(in super::super) fn device_of(dump: &Dump, asked: Option<usize>) -> Result<u
     }
 }
 
-/// What a stack is called: its innermost frame outside of PyTorch, or else its innermost.
+/// What each stack of a snapshot is called: in this program's own the tensor or layer and the operator, in others their call site.
 pub(in super::super) fn stack_names(dump: &Dump) -> Vec<String> {
-    let own = |frame: &&crate::alloc::Frame| !["/torch/", "torch/", "??"].iter().any(|p| frame.filename.contains(p)) && frame.line > 0;
-    let name = |stack: &Vec<crate::alloc::Frame>| {
-        // Frames of this program's own snapshots have no lines: the operator comes first there.
-        let frame = stack.first().filter(|f| f.line == 0).or_else(|| stack.iter().find(own)).or(stack.first());
-        frame.map_or_else(String::new, |f| match (f.filename.rsplit('/').next().unwrap_or_default(), f.line) {
-            ("" | "-", _) => f.name.clone(),
-            (file, 0) => format!("{file}, {}", f.name),
-            (file, line) => format!("{}, {file}:{line}", f.name),
-        })
+    let name = |stack: &Vec<Rc<Frame>>| match (&stack[..], category_of(stack)) {
+        ([operator, ..], Some(_)) if operator.filename == "-" => operator.name.clone(),
+        ([operator, ..], Some(_)) => format!("{}, {}", operator.filename, operator.name),
+        _ => call_site(stack),
     };
     dump.stacks.iter().map(name).collect()
 }

@@ -1,14 +1,22 @@
 (() => {
-  const { unit, kinds, categories, addresses, bytes, of, names, phases, roles, order } = DATA;
+  const { unit, kinds, categories, addresses, bytes, of, names, phases, roles, sites } = DATA;
   const count = kinds.length;
-  const NONE = roles.length;
-  const plain = [...categories].every((c) => c === "-");
+  // Blocks are grouped by their roles, or without roles by the sites that hold most; the last group is the rest.
+  const plain = sites.length > 0;
+  const groups = plain ? sites.map((n) => names[n] || "no frames recorded") : roles;
+  const tints = [...groups.map((name, r) => (plain ? "site" + r : name)), "others"];
+  const order = plain ? sites.map((_, r) => r) : DATA.order;
+  const NONE = groups.length;
+  const siteOf = new Map(sites.map((n, r) => [n, r]));
   const $ = (id) => document.getElementById(id);
   const size = (n) => {
     for (const [name, scale] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (n >= scale) return (n / scale).toFixed(2) + " " + name;
     return n + " B";
   };
-  const role = (i) => (categories[i] === "-" ? NONE : Number(categories[i]));
+  const role = (i) => {
+    if (plain) return siteOf.has(of[i]) ? siteOf.get(of[i]) : NONE;
+    return categories[i] === "-" ? NONE : Number(categories[i]);
+  };
 
   // State: blocks by address, and what is reserved as stretches that neither touch nor overlap.
   const fresh = () => ({ blocks: new Map(), reserved: new Map() });
@@ -66,12 +74,9 @@
 
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const colours = () => {
-    const list = roles.map(style);
-    return { role: [...list, style("activations")], list, ground: style("ground"), text: style("text"), quiet: style("quiet"), line: style("line"),
+    return { role: tints.map(style), ground: style("ground"), text: style("text"), quiet: style("quiet"), line: style("line"),
       hole: style("hole"), edge: style("edge"), reserved: style("reserved"), cursor: style("cursor") };
   };
-  // Without roles blocks of one name share a colour.
-  const fill = (c, i) => (plain ? c.list[(of[i] * 5) % c.list.length] : c.role[role(i)]);
 
   const legend = $("legend");
   const entry = (text, name, colour) => {
@@ -79,8 +84,7 @@
     span.textContent = text; span.className = name; span.style.setProperty("--swatch", colour);
     legend.append(span);
   };
-  if (plain) entry("allocated", "", "var(--activations)");
-  else for (const r of order) if (byRole[r].some((v) => v > 0)) entry(roles[r], "", `var(--${roles[r]})`);
+  for (const r of [...order, NONE]) if (byRole[r].some((v) => v > 0)) entry(r === NONE ? "others" : groups[r], "", `var(--${tints[r]})`);
   entry("reserved", "reserved", "var(--reserved)");
   entry("hole: reserved, not allocated", "hole", "");
 
@@ -111,7 +115,7 @@
       for (let i = from; i < to; i++) { if (allocated[i] > allocated[best]) best = i; most = Math.max(most, reserved[i]); }
       let below = 0;
       const left = LEFT + x * wide;
-      for (const r of plain ? [NONE] : [...order, NONE]) {
+      for (const r of [...order, NONE]) {
         const v = byRole[r][best];
         if (v <= 0) continue;
         g.fillStyle = c.role[r];
@@ -171,7 +175,7 @@
     }
     const [g] = canvas(element, y + ROW + 2);
     for (const [left, above, long, what] of boxes) {
-      g.fillStyle = what.hole ? c.hole : fill(c, what.i);
+      g.fillStyle = what.hole ? c.hole : c.role[role(what.i)];
       g.fillRect(left, above, Math.max(long - (long > 3 ? 0.75 : 0), 0.5), ROW);
       if (what.hole && long > 4) { g.strokeStyle = c.edge; g.setLineDash([2, 2]); g.strokeRect(left + 0.5, above + 0.5, long - 1.75, ROW - 1); g.setLineDash([]); }
     }
@@ -187,7 +191,7 @@
     const where = phase(at);
     const free = holes.reduce((sum, h) => sum + h, 0);
     $("now").textContent = `Event ${at + 1} of ${count}${where ? ", " + where : ""}: ${what}. Allocated ${size(allocated[at])}, reserved ${size(reserved[at])} in ${segments} segment${segments === 1 ? "" : "s"}; `
-      + `${holes.length} hole${holes.length === 1 ? "" : "s"}, ${size(free)} together, the largest ${size(Math.max(0, ...holes))}.`;
+      + `${holes.length} hole${holes.length === 1 ? "" : "s"}, ${size(free)} together, the largest ${size(holes.reduce((most, h) => Math.max(most, h), 0))}.`;
   };
   const table = (largest) => {
     const roleOf = (i) => (plain ? [] : [roles[role(i)] || ""]);
@@ -219,7 +223,7 @@
     if (!count) return;
     const i = eventAt(event), lines = [`event ${i + 1}${phase(i) ? ", " + phase(i) : ""}`, `${said[kinds[i]]} ${size(bytes[i])} ${names[of[i]] || ""}`,
       "allocated " + size(allocated[i]), "reserved " + size(reserved[i])];
-    if (!plain) for (const r of order) if (byRole[r][i] > 0) lines.push(roles[r] + " " + size(byRole[r][i]));
+    for (const r of [...order, NONE]) if (byRole[r][i] > 0) lines.push((r === NONE ? "others" : groups[r]) + " " + size(byRole[r][i]));
     show(event, lines);
   });
   $("chart").addEventListener("pointerleave", hide);

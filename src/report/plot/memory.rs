@@ -3,6 +3,8 @@
 //!
 //! Invariant: text from files is escaped; the same history gives the same bytes.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -24,10 +26,11 @@ pub fn html(name: &str, about: &str, timeline: &Timeline) -> String {
     let name = escape(name);
     let mut style = String::from(":root{");
     let mut dark = String::from("@media(prefers-color-scheme:dark){:root{");
-    for category in Category::ALL {
-        let (light, night) = palette::of_category(category);
-        let _ = write!(style, "--{}:{light};", category.name());
-        let _ = write!(dark, "--{}:{night};", category.name());
+    let of_sites = palette::SITES.into_iter().enumerate().map(|(n, colours)| (format!("site{n}"), colours));
+    let of_categories = Category::ALL.into_iter().map(|c| (c.name().to_owned(), palette::of_category(c)));
+    for (name, (light, night)) in of_categories.chain(of_sites).chain([("others".to_owned(), palette::OTHERS)]) {
+        let _ = write!(style, "--{name}:{light};");
+        let _ = write!(dark, "--{name}:{night};");
     }
     let (style, dark) = (style + "}\n", dark + "}}\n");
     // Nothing in the data can end the script or begin markup.
@@ -50,6 +53,34 @@ pub fn html(name: &str, about: &str, timeline: &Timeline) -> String {
          <div id=\"tip\" hidden></div>\n<script>\n\"use strict\";\nconst DATA = {data};\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(about)
     )
+}
+
+/// Where a history knows no categories: the names, by number, that have a colour of their own, those first that hold most bytes at once.
+fn sites(timeline: &Timeline) -> Vec<u32> {
+    if timeline.moments.iter().any(|m| m.category.is_some()) {
+        return Vec::new();
+    }
+    let (mut now, mut most) = (vec![0u64; timeline.names.len()], vec![0u64; timeline.names.len()]);
+    let mut blocks: HashMap<u64, (u32, u64)> = HashMap::new();
+    for moment in &timeline.moments {
+        let gone = match moment.change {
+            Change::Alloc => blocks.insert(moment.address, (moment.name, moment.bytes)),
+            Change::Free => blocks.remove(&moment.address),
+            _ => continue,
+        };
+        if let Some((name, bytes)) = gone {
+            now[name as usize] = now[name as usize].saturating_sub(bytes);
+        }
+        if moment.change == Change::Alloc {
+            let name = moment.name as usize;
+            now[name] = now[name].saturating_add(moment.bytes);
+            most[name] = most[name].max(now[name]);
+        }
+    }
+    let mut sites: Vec<u32> = (0..).zip(&most).filter(|(_, bytes)| **bytes > 0).map(|(name, _)| name).collect();
+    sites.sort_by_key(|&name| (Reverse(most[name as usize]), name));
+    sites.truncate(palette::SITES.len());
+    sites
 }
 
 fn data(timeline: &Timeline) -> Value {
@@ -81,6 +112,7 @@ fn data(timeline: &Timeline) -> Value {
         "names": timeline.names,
         "phases": timeline.phases,
         "roles": Category::ALL.map(Category::name),
+        "sites": sites(timeline),
         "order": palette::STACK.map(|c| c as u8),
     })
 }

@@ -75,6 +75,21 @@ pub fn of_category(category: Category) -> (&'static str, &'static str) {
     rule.map(|(_, _, light, dark)| (*light, *dark)).expect("every category has a colour")
 }
 
+/// Colours of call sites in light and in dark, where a history knows no categories: none of them is a category's.
+pub const SITES: [(&str, &str); 8] = [
+    ("#1f4e8c", "#8ab4f0"),
+    ("#b5482a", "#f0886a"),
+    ("#6b7d1a", "#b5c95a"),
+    ("#93308f", "#dd83da"),
+    ("#0f766e", "#5fd0c5"),
+    ("#8a5a2b", "#cfa071"),
+    ("#5146c4", "#a59df5"),
+    ("#b0245c", "#f2719f"),
+];
+
+/// The colour of what has none of its own.
+pub const OTHERS: (&str, &str) = ("#8b949e", "#6b7683");
+
 /// What holds in either scheme.
 const SHAPES: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;stroke:none}

@@ -9,5 +9,6 @@ mod pages;
 mod placement;
 mod properties;
 mod replays;
+mod sites;
 mod snapshots;
 mod traces;

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{Sandbox, repository};
 
 /// The history that a page holds.
-fn data(page: &str) -> serde_json::Value {
+pub(super) fn data(page: &str) -> serde_json::Value {
     let start = page.find("const DATA = ").unwrap() + "const DATA = ".len();
     let end = start + page[start..].find(";\n").unwrap();
     serde_json::from_str(&page[start..end]).unwrap()

@@ -1,6 +1,7 @@
 //! What pictures are drawn with: colours that stand out, and axes with few round ticks.
 
-use runner::report::plot::palette::style;
+use runner::record::Category;
+use runner::report::plot::palette::{OTHERS, SITES, of_category, style};
 use runner::report::plot::scale::{ByteAxis, NumberAxis, number, tick};
 
 fn luminance(colour: &str) -> f64 {
@@ -47,6 +48,16 @@ fn everything_stands_out_from_the_ground() {
             };
             assert!(contrast(colour, ground) >= least, "{selector} on {ground}: {:.2}", contrast(colour, ground));
         }
+    }
+}
+
+#[test]
+fn call_sites_have_colours_that_no_role_has() {
+    let roles: Vec<_> = Category::ALL.map(of_category).into();
+    for (n, colours) in SITES.iter().chain([&OTHERS]).enumerate() {
+        assert!(roles.iter().all(|role| role.0 != colours.0 && role.1 != colours.1), "{colours:?}");
+        assert!(!SITES[..n.min(SITES.len())].iter().any(|other| other.0 == colours.0 || other.1 == colours.1), "{colours:?}");
+        assert!(contrast(colours.0, "#ffffff") >= 3.0 && contrast(colours.1, "#11151b") >= 3.0, "{colours:?}");
     }
 }
 
