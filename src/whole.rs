@@ -1,13 +1,132 @@
 //! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed. It knows nothing of what they
 //! hold. A link stays a link, and what it points to is replaced. A terminal, a pipe or another device cannot be replaced: it is written to.
 //!
-//! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way.
+//! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way;
+//! and a process that ends of itself leaves no temporary file, whatever its other threads are writing then.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, NamedTempFile, TempDir};
+
+/// How the names of temporary files begin; [`RANDOM`] letters and digits follow.
+const PREFIX: &str = ".runner-";
+const RANDOM: usize = 6;
+/// A temporary file that nobody has written to for so long is of a process that was killed.
+const STALE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The temporary files and folders of this process that are there now. Whoever holds the lock may make, place or remove one.
+static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn live() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that has not been put in its place yet, gone again unless it is.
+#[derive(Debug)]
+pub struct Temporary {
+    /// There until it is put or dropped.
+    file: Option<NamedTempFile>,
+}
+
+impl Temporary {
+    fn file(&mut self) -> &mut File {
+        self.file.as_mut().expect("a temporary file is there until it is put in its place").as_file_mut()
+    }
+
+    /// Renames it to `path`.
+    fn persist(mut self, path: &Path) -> io::Result<()> {
+        let mut live = live();
+        let Some(file) = self.file.take() else { return Ok(()) };
+        live.remove(file.path());
+        file.persist(path).map(drop).map_err(|e| e.error)
+    }
+}
+
+impl Write for Temporary {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            let mut live = live();
+            live.remove(file.path());
+            drop(file);
+        }
+    }
+}
+
+/// A folder of its own, gone again with all that is in it when this is dropped.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    /// There until it is dropped.
+    folder: Option<TempDir>,
+}
+
+impl TemporaryFolder {
+    /// A new one, where the system keeps such.
+    ///
+    /// # Errors
+    /// That place takes none.
+    pub fn new() -> io::Result<Self> {
+        let mut live = live();
+        let folder = tempfile::tempdir()?;
+        live.insert(folder.path().to_path_buf());
+        Ok(Self { folder: Some(folder) })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.as_ref().expect("a temporary folder is there until it is dropped").path()
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            let mut live = live();
+            live.remove(folder.path());
+            drop(folder);
+        }
+    }
+}
+
+/// Removes every temporary file and folder, and lets no other be made or put in its place: for the end of the process, while its other
+/// threads may be writing. Whoever tries waits for that end, also who calls this a second time.
+pub fn abandon() {
+    let live = live();
+    for path in &*live {
+        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    }
+    std::mem::forget(live);
+}
+
+/// Removes the temporary files that killed processes left in `folder`. Of those younger than a day nobody knows whether they are some
+/// other process's that still writes; they stay, as does what cannot be removed.
+pub fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let is_ours = random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let is_old = |m: fs::Metadata| m.is_file() && m.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE));
+        if is_ours && entry.metadata().is_ok_and(is_old) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
 
 /// A file or folder that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +174,7 @@ impl WriteError {
 ///
 /// # Errors
 /// The folder is not there or takes no files, or `path` is a folder itself.
-pub fn begin(path: &Path) -> io::Result<NamedTempFile> {
+pub fn begin(path: &Path) -> io::Result<Temporary> {
     if is_stream(path) {
         return temporary(&std::env::temp_dir());
     }
@@ -112,21 +231,26 @@ fn folder_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// The folder is not there or takes no files.
-pub fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+pub fn temporary(folder: &Path) -> io::Result<Temporary> {
     let mut builder = Builder::new();
-    builder.prefix(".runner-");
+    builder.prefix(PREFIX).rand_bytes(RANDOM);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder).map_err(|error| {
+    let mut live = live();
+    let made = builder.tempfile_in(folder).map_err(|error| {
         if !folder.exists() {
             return io::Error::new(error.kind(), format!("there is no folder {}", folder.display()));
         }
         // Its message would name the temporary file; what the system said lies within.
         let within = error.get_ref().and_then(std::error::Error::source).and_then(|e| e.downcast_ref::<io::Error>());
         within.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
+    });
+    made.map(|file| {
+        live.insert(file.path().to_path_buf());
+        Temporary { file: Some(file) }
     })
 }
 
@@ -134,14 +258,13 @@ pub fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 ///
 /// # Errors
 /// The disk is full, `path` is a folder, or a stream's reader has gone.
-pub fn put(mut file: NamedTempFile, path: &Path) -> io::Result<()> {
+pub fn put(mut file: Temporary, path: &Path) -> io::Result<()> {
     if is_stream(path) {
-        file.as_file_mut().seek(SeekFrom::Start(0))?;
+        file.file().seek(SeekFrom::Start(0))?;
         let mut stream = File::options().write(true).open(path)?;
-        io::copy(file.as_file_mut(), &mut stream)?;
+        io::copy(file.file(), &mut stream)?;
         return Ok(());
     }
-    file.as_file().sync_all()?;
-    file.persist(followed(path)).map_err(|e| e.error)?;
-    Ok(())
+    file.file().sync_all()?;
+    file.persist(&followed(path))
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::report::diff::{Verdict, compare, json, markdown, text};
 use crate::report::files::{prepare_folder, write_whole};
 use crate::report::source::{self, File};
+use crate::whole::TemporaryFolder;
 
 use super::args::{DeviceName, Files};
 use super::exit::{Exit, Failure};
@@ -50,7 +51,7 @@ pub(super) struct Args {
 /// Runs, compares and prints.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::new(Exit::Failed, e);
-    let folder = tempfile::tempdir().map_err(|e| failed(&format!("cannot make a temporary folder: {e}")))?;
+    let folder = TemporaryFolder::new().map_err(|e| failed(&format!("cannot make a temporary folder: {e}")))?;
     let files = inputs::collect(&args.files.files)?;
     run::run(
         &run::Args {

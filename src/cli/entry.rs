@@ -7,9 +7,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::args::Color;
 use super::{
-    calibrate, check, completions, console, devices, diff, explain, export, fit, import, man, merge, pack, plot, predict, replay, run,
-    schema, selftest, summary,
+    calibrate, check, completions, console, devices, diff, explain, export, fit, import, interrupt, man, merge, pack, plot, predict,
+    replay, run, schema, selftest, summary,
 };
+use crate::whole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,6 +82,14 @@ pub(super) fn command_like(path: &Path) -> Option<String> {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    interrupt::listen();
+    let exit = command_line();
+    // Threads of an interrupted run may be writing.
+    whole::abandon();
+    exit
+}
+
+fn command_line() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.color.apply();
     if arguments.quiet {

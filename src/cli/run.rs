@@ -251,7 +251,7 @@ impl Run<'_> {
             return Ok(self.exit);
         }
         let sender = crew.sender();
-        interrupt::on_first(move || {
+        let _asking = interrupt::on_first(move || {
             let _ = sender.send(Report::Interrupted);
         });
         let mut workers = crew.size();

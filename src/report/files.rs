@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::whole::{self, WriteError};
 
 /// Makes `folder` where it is absent and tries whether a file can be made in it, so that a run does not train for an hour
-/// before it finds out.
+/// before it finds out. Temporary files that killed runs left there long ago are removed.
 ///
 /// # Errors
 /// [`WriteError`] where the folder cannot be made or takes no files.
@@ -17,6 +17,7 @@ pub fn prepare_folder(folder: &Path) -> Result<(), WriteError> {
         WriteError::Folder { path: folder.to_path_buf(), source }
     };
     std::fs::create_dir_all(folder).map_err(refuse)?;
+    whole::remove_stale(folder);
     whole::temporary(folder).map(drop).map_err(|source| WriteError::File { path: folder.join("…"), source })
 }
 

@@ -22,6 +22,8 @@ mod fit;
 mod gradients;
 mod host;
 mod import;
+#[cfg(unix)]
+mod interrupt;
 mod large;
 mod losses;
 mod merge;
