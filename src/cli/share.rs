@@ -253,23 +253,28 @@ impl Share {
         let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
         let device = held.map(|held| load::in_words(&held)).unwrap_or_default();
         let skipped = skipped(&ended, &reports);
-        let report = format!("{}{skipped}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display());
+        let lost = lines(ended.iter().filter_map(|(slot, f)| Some((*slot, training::not_finite(&f.micro_steps)?))));
+        let report = format!("{}{skipped}{lost}{device}{pace}-> {}\n\n", table.render(), self.outputs.results.display());
         Ok(Written { report, fine, replaced })
     }
 }
 
-/// Cases of which it is said that steps were skipped.
+/// Cases of which one thing is said.
 const MOST_TOLD: usize = 5;
 
 /// Which steps were skipped in cases whose rows are not as predicted, a line each.
 fn skipped(ended: &[(&Slot, &Finished)], reports: &[CaseReport]) -> String {
     let off = ended.iter().zip(reports).filter(|(_, report)| report.rows.iter().any(|row| !row.exact()));
-    let lines: Vec<String> = off
-        .filter_map(|((slot, finished), _)| {
-            let what = training::skipped(&finished.micro_steps)?;
-            Some(if slot.labels.case.is_empty() { format!("{what}\n") } else { format!("{}: {what}\n", slot.labels.case) })
-        })
-        .collect();
+    lines(off.filter_map(|((slot, finished), _)| Some((*slot, training::skipped(&finished.micro_steps)?))))
+}
+
+/// What is said of cases, a line each.
+fn lines<'a>(told: impl Iterator<Item = (&'a Slot, String)>) -> String {
+    let line = |(slot, what): (&Slot, String)| match &*slot.labels.case {
+        "" => format!("{what}\n"),
+        case => format!("{case}: {what}\n"),
+    };
+    let lines: Vec<String> = told.map(line).collect();
     let more = lines.len().saturating_sub(MOST_TOLD);
     let rest = if more == 0 { String::new() } else { format!("… and in {} more\n", count(more, "case")) };
     lines.into_iter().take(MOST_TOLD).chain([rest]).collect()

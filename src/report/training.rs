@@ -61,6 +61,25 @@ pub fn skipped(micro_steps: &[MicroStep]) -> Option<String> {
     })
 }
 
+/// From where on the loss is no finite number, in words; `None` where it always is one. Memory does not depend on it, so it is no failure.
+#[must_use]
+pub fn not_finite(micro_steps: &[MicroStep]) -> Option<String> {
+    let losses = micro_steps.iter().filter_map(|m| Some((m.step, m.loss?)));
+    let rest: Vec<(u64, f64)> = losses.skip_while(|(_, loss)| loss.is_finite()).collect();
+    let (first, _) = rest.first()?;
+    let lost: Vec<f64> = rest.iter().map(|(_, loss)| *loss).filter(|loss| !loss.is_finite()).collect();
+    let what = match lost.iter().filter(|loss| loss.is_nan()).count() {
+        0 => "infinite",
+        n if n == lost.len() => "not a number",
+        _ => "infinite or not a number",
+    };
+    Some(if lost.len() == rest.len() {
+        format!("the loss is {what} from step {first} on")
+    } else {
+        format!("the loss is {what} {} times, first in step {first}", lost.len())
+    })
+}
+
 /// Whether an experiment, all defaults written out, has a pipeline whose times are told.
 #[must_use]
 pub fn is_timed(experiment: &toml::Table) -> bool {
