@@ -310,6 +310,7 @@ impl Allocator {
             limit: self.config.memory_limit,
             allocated: self.allocated(),
             reserved: self.reserved(),
+            machine_is_full: self.backing.machine_is_full(),
         }
     }
 }

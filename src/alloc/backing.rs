@@ -17,6 +17,12 @@ pub trait Backing {
         None
     }
 
+    /// Whether it has denied memory that by its own count there was room for, the machine that it stands on having no more. From then on
+    /// it denies all.
+    fn machine_is_full(&self) -> bool {
+        false
+    }
+
     /// A new segment's address.
     ///
     /// # Errors

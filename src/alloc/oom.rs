@@ -22,6 +22,8 @@ pub struct OutOfMemory {
     pub allocated: u64,
     /// Bytes of segments.
     pub reserved: u64,
+    /// Whether it is not the device's memory that ended, but that of the machine which stands in for it.
+    pub machine_is_full: bool,
 }
 
 impl OutOfMemory {

@@ -236,7 +236,9 @@ fn perform(job: Job, (place, scratch): (&Place, &Told), progress: &Progress) -> 
         heard.rows.reserve(predicted.len());
         let outfit = Outfit { feed: case.feed.as_ref(), log: case.log, save: case.save, timed, resume: going_on.as_deref() };
         let (recorder, mut ended) = record::run(place, &case, &outfit, history, &mut heard)?;
-        out_of_memory = recorder.failure().zip(heard.rows.last()).map(|(failure, row)| {
+        // Of the machine's memory the case's failure tells.
+        let failure = recorder.failure().filter(|failure| !failure.error.machine_is_full);
+        out_of_memory = failure.zip(heard.rows.last()).map(|(failure, row)| {
             // Of a sweep one point is not worth the time: `runner fit` looks at all.
             let fitting = case.key.is_empty().then(|| {
                 let room = failure.error.free.saturating_add(failure.error.reserved);

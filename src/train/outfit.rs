@@ -2,6 +2,7 @@
 
 use crate::alloc::OutOfMemory;
 use crate::data::{DataError, Feed};
+use crate::meta::format_bytes;
 use crate::save::{SaveError, Snapshot};
 
 /// What a run works with; by default nothing: batches are synthetic.
@@ -25,6 +26,9 @@ pub enum Stop {
     /// Memory ran out; the last row says so.
     #[error("{0}")]
     OutOfMemory(OutOfMemory),
+    /// The machine that stands in for the device has no memory left; what the device would have done is not known, so no row tells.
+    #[error("this machine has not enough memory for it ({} asked)", format_bytes(.0.segment.unwrap_or(.0.requested)))]
+    Machine(OutOfMemory),
     /// A batch could not be had.
     #[error("{0}")]
     Data(#[from] DataError),
@@ -38,6 +42,6 @@ pub enum Stop {
 
 impl From<OutOfMemory> for Stop {
     fn from(error: OutOfMemory) -> Self {
-        Self::OutOfMemory(error)
+        if error.machine_is_full { Self::Machine(error) } else { Self::OutOfMemory(error) }
     }
 }

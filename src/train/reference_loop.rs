@@ -25,13 +25,13 @@ use crate::record::{At, Phase, Running, StepTimes};
 /// Trains, or infers, as the plan says, on synthetic batches. Where memory runs out, the row of that phase is the last.
 ///
 /// # Errors
-/// Out of memory; its row has been given.
+/// Out of memory; its row has been given, unless it was the machine's.
 ///
 /// # Panics
 /// Never: what else can stop a run, it is not given.
 pub fn train(plan: &Rc<Plan>, exec: &Exec, observer: &mut dyn Observer) -> Result<()> {
     train_with(plan, exec, &Outfit::default(), observer).map_err(|stop| match stop {
-        Stop::OutOfMemory(error) => error,
+        Stop::OutOfMemory(error) | Stop::Machine(error) => error,
         other => unreachable!("nothing else can stop a run on synthetic batches: {other}"),
     })
 }

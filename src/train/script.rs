@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 /// Follows a script, a row a step. Where memory runs out, that step's row is the last.
 ///
 /// # Errors
-/// Out of memory; its row has been given.
+/// Out of memory; its row has been given, unless it was the machine's.
 pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Result<()> {
     let mut variables = BTreeMap::new();
     for (number, step) in (1..).zip(&script.steps) {
@@ -21,7 +21,9 @@ pub fn follow(script: &Script, exec: &Exec, observer: &mut dyn Observer) -> Resu
         match run(step, exec, &mut variables) {
             Ok(()) => observer.row(&measure::row(exec.memory(), at)),
             Err(e) => {
-                observer.row(&measure::out_of_memory(exec.memory(), at, &e));
+                if !e.machine_is_full {
+                    observer.row(&measure::out_of_memory(exec.memory(), at, &e));
+                }
                 return Err(e);
             }
         }

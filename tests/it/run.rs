@@ -138,6 +138,36 @@ fn memory_that_runs_out_in_an_optimizer_leaves_what_variables_hold() {
 }
 
 #[test]
+fn a_loss_that_is_no_number_is_told_and_is_no_failure() {
+    let s = Sandbox::new();
+    let diverging = SMALL.replace("steps = 1", "steps = 4").replace("\"sgd\"", "{ sgd = { lr = 1e308 } }");
+    let out = s.write("a.toml", &diverging).run(&["a.toml", "--device", "host"]).exits(0);
+    let losses: Vec<String> = rows(&s.read("results/a.training.csv")).iter().map(|r| r["loss"].clone()).collect();
+    assert!(losses[0].parse::<f64>().unwrap().is_finite(), "{losses:?}");
+    assert!(out.stdout.contains("the loss is ") && out.stdout.contains(" from step 2 on\n"), "{}", out.stdout);
+    let out = s.run(&["a.toml", "--device", "host", "--set", "train.optimizer={sgd={lr=1e-3}}"]).exits(0);
+    assert!(!out.stdout.contains("the loss is"), "{}", out.stdout);
+}
+
+/// What ends is this machine's memory: of the GPU's there is enough, and nothing is said of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_this_machine_lacks_is_a_failure_and_no_row() {
+    let s = Sandbox::new();
+    let steps = r#"{ alloc = { name = "a", shape = [256] } }, { alloc = { name = "b", shape = [536870912] } }, { free = "b" }"#;
+    s.write("a.toml", &format!("[allocations]\nsteps = [{steps}]\n"));
+    for expandable in ["", " --set allocator.expandable_segments=true"] {
+        let line = format!("ulimit -v 1800000; \"$RUNNER\" a.toml --device host{expandable}");
+        let out = s.shell(&line).exits(1).complains(&["this machine has not enough memory for it", "asked"]);
+        for told in [&out.stdout, &out.stderr] {
+            assert!(!told.contains("CUDA") && !told.contains("GPU 0") && !told.contains("fits with"), "{told}");
+        }
+        let all = rows(&s.read("results/a.csv"));
+        assert_eq!(all.iter().map(|r| &*r["status"]).collect::<Vec<_>>(), ["ok"]);
+    }
+}
+
+#[test]
 fn out_of_memory_is_a_row_and_exit_1_and_a_sweep_goes_on() {
     let s = Sandbox::new();
     let sweep = "[allocator]\nmemory_limit = \"128MiB\"\n[sweep]\ntrain.batch_size = [8388608, 1]\n";

@@ -12,12 +12,15 @@ use crate::alloc::{Backing, BackingError};
 pub struct HostBacking<B> {
     numbers: B,
     arena: Rc<RefCell<Arena>>,
+    /// Whether this machine had no memory where the numbers had room. What a run does after that says nothing about the device that it
+    /// stands in for.
+    is_full: bool,
 }
 
 impl<B: Backing> HostBacking<B> {
     /// Memory behind what `numbers` hands out.
     pub fn new(numbers: B) -> Self {
-        Self { numbers, arena: Rc::default() }
+        Self { numbers, arena: Rc::default(), is_full: false }
     }
 
     /// The memory, for whoever computes on it.
@@ -40,12 +43,20 @@ impl<B: Backing> Backing for HostBacking<B> {
         self.numbers.process_memory()
     }
 
+    fn machine_is_full(&self) -> bool {
+        self.is_full
+    }
+
     fn allocate(&mut self, bytes: u64) -> Result<u64, BackingError> {
+        if self.is_full {
+            return Err(BackingError { bytes });
+        }
         let address = self.numbers.allocate(bytes)?;
         if self.arena.borrow_mut().insert(address, bytes) {
             return Ok(address);
         }
         self.numbers.release(address, bytes);
+        self.is_full = true;
         Err(BackingError { bytes })
     }
 
@@ -66,11 +77,15 @@ impl<B: Backing> Backing for HostBacking<B> {
     }
 
     fn map(&mut self, address: u64, pages: u64, page: u64) -> Result<(), BackingError> {
+        if self.is_full {
+            return Err(BackingError { bytes: pages * page });
+        }
         self.numbers.map(address, pages, page)?;
         if self.arena.borrow_mut().map(address, pages * page) {
             return Ok(());
         }
         self.numbers.unmap(address, pages, page);
+        self.is_full = true;
         Err(BackingError { bytes: pages * page })
     }
 
