@@ -2,7 +2,7 @@
 
 use crate::measure::Held;
 use crate::model::Work;
-use crate::record::{Category, Pass, Running};
+use crate::record::{About, Category, Pass, Running};
 
 /// The names that a case has to give.
 pub(super) struct Names {
@@ -46,7 +46,10 @@ impl Names {
         match (held.category, state) {
             (Category::Parameters | Category::Buffers, Some(name)) => name.clone(),
             (Category::Gradients, Some(name)) => format!("{name}.grad"),
-            (Category::OptimizerState, Some(name)) => format!("{} state of {name}", held.running.operator),
+            (Category::OptimizerState, Some(name)) => match held.running.about {
+                About::StateOf(_, state) => format!("{state} of {name}"),
+                _ => format!("{} state of {name}", held.running.operator),
+            },
             (Category::Inputs, _) => "batch".to_owned(),
             (Category::Workspace, _) => format!("workspace, {}", self.at_work(&held.running)),
             (Category::Other, _) if held.running.layer.is_none() => held.running.operator.to_owned(),

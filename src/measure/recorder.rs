@@ -155,7 +155,7 @@ impl Recorder {
         match about {
             About::Nothing => None,
             About::State(number) => Some(number),
-            About::At(address) => self.live.get(&address)?.state,
+            About::At(address) | About::StateOf(address, _) => self.live.get(&address)?.state,
         }
     }
 }

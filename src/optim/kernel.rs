@@ -204,9 +204,9 @@ pub(super) fn launch<const L: usize>(
     }
 }
 
-/// A new tensor of zeros for state, laid out as its parameter.
-pub(super) fn state_like(exec: &Exec, parameter: &Tensor) -> Result<Tensor> {
-    about(exec, About::At(parameter.operand().address));
+/// A new tensor of zeros for state of that name, laid out as its parameter.
+pub(super) fn state_like(exec: &Exec, parameter: &Tensor, name: &'static str) -> Result<Tensor> {
+    about(exec, About::StateOf(parameter.operand().address, name));
     let state = exec.empty_as(parameter.shared_meta(), Category::OptimizerState)?;
     exec.fill(&state, 0.0);
     Ok(state)
@@ -217,9 +217,9 @@ fn about(exec: &Exec, about: About) {
     exec.memory().begin(Running { about, ..exec.memory().running() });
 }
 
-/// A fused optimizer's step counter, which lives on the device.
-pub(super) fn step_counter(exec: &Exec) -> Result<Tensor> {
-    about(exec, About::Nothing);
+/// A fused optimizer's step counter for a parameter, which lives on the device.
+pub(super) fn step_counter(exec: &Exec, parameter: &Tensor) -> Result<Tensor> {
+    about(exec, About::StateOf(parameter.operand().address, "step"));
     let counter = exec.empty_as(TensorMeta::scalar(DType::F32), Category::OptimizerState)?;
     exec.fill(&counter, 0.0);
     Ok(counter)

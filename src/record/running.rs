@@ -47,8 +47,10 @@ pub enum About {
     Nothing,
     /// That one of the plan's state, on its way to the device.
     State(u32),
-    /// The one at this address: it gets a gradient, or state of the optimizer.
+    /// The one at this address: it gets a gradient.
     At(u64),
+    /// The one at this address gets state of the optimizer, of that name.
+    StateOf(u64, &'static str),
 }
 
 impl Running {

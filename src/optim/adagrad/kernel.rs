@@ -20,7 +20,7 @@ pub(in crate::optim) struct Steps {
 
 impl Steps {
     pub(in crate::optim) fn new(adagrad: Adagrad, exec: &Exec, parameters: &[Tensor]) -> Result<Self> {
-        let sums = parameters.iter().map(|p| state_like(exec, p)).collect::<Result<_>>()?;
+        let sums = parameters.iter().map(|p| state_like(exec, p, "sum")).collect::<Result<_>>()?;
         Ok(Self { adagrad, sums })
     }
 

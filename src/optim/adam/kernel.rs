@@ -49,11 +49,11 @@ impl State {
     fn new(adam: &Adam, exec: &Exec, parameter: &Tensor) -> Result<Self> {
         let fused = adam.implementation == Implementation::Fused;
         Ok(Self {
-            step: if fused { Some(step_counter(exec)?) } else { None },
+            step: if fused { Some(step_counter(exec, parameter)?) } else { None },
             steps: 0,
-            exp_avg: state_like(exec, parameter)?,
-            exp_avg_sq: state_like(exec, parameter)?,
-            max_exp_avg_sq: if adam.amsgrad { Some(state_like(exec, parameter)?) } else { None },
+            exp_avg: state_like(exec, parameter, "exp_avg")?,
+            exp_avg_sq: state_like(exec, parameter, "exp_avg_sq")?,
+            max_exp_avg_sq: if adam.amsgrad { Some(state_like(exec, parameter, "max_exp_avg_sq")?) } else { None },
         })
     }
 

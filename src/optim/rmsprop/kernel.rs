@@ -50,11 +50,11 @@ impl Steps {
         let RmsProp { momentum, centered, .. } = self.rmsprop;
         for (state, t) in self.state.iter_mut().zip(trained) {
             if state.is_none() && t.grad.is_some() {
-                let new = |wanted: bool| if wanted { state_like(exec, &t.parameter).map(Some) } else { Ok(None) };
+                let new = |wanted: bool, name| if wanted { state_like(exec, &t.parameter, name).map(Some) } else { Ok(None) };
                 *state = Some(State {
-                    square_avg: state_like(exec, &t.parameter)?,
-                    momentum_buffer: new(momentum > 0.0)?,
-                    grad_avg: new(centered)?,
+                    square_avg: state_like(exec, &t.parameter, "square_avg")?,
+                    momentum_buffer: new(momentum > 0.0, "momentum_buffer")?,
+                    grad_avg: new(centered, "grad_avg")?,
                 });
             }
         }

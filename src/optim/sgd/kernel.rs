@@ -53,7 +53,7 @@ impl Steps {
             if self.has_momentum() {
                 let buffer = match &self.buffers[i] {
                     Some(buffer) => buffer.clone(),
-                    None => self.buffers[i].insert(state_like(exec, &t.parameter)?).clone(),
+                    None => self.buffers[i].insert(state_like(exec, &t.parameter, "momentum_buffer")?).clone(),
                 };
                 _grad = if self.sgd.nesterov { exec.empty_like(grad)? } else { buffer };
             }
@@ -106,7 +106,7 @@ impl Steps {
     fn create_buffers(&mut self, exec: &Exec, trained: &[Trained]) -> Result<()> {
         for (buffer, t) in self.buffers.iter_mut().zip(trained) {
             if buffer.is_none() && t.grad.is_some() {
-                *buffer = Some(state_like(exec, &t.parameter)?);
+                *buffer = Some(state_like(exec, &t.parameter, "momentum_buffer")?);
             }
         }
         Ok(())

@@ -36,6 +36,38 @@ fn a_run_that_fails_says_who_asked_what_was_free_and_what_would_fit() {
 }
 
 #[test]
+fn state_of_optimizers_is_told_by_pytorchs_names() {
+    let s = Sandbox::new();
+    for (optimizer, names) in [
+        ("\"adam\"", &["exp_avg of 1.weight", "exp_avg_sq of 1.weight"][..]),
+        ("{ adam = { amsgrad = true, implementation = \"fused\" } }", &["exp_avg_sq of 1.weight", "max_exp_avg_sq of 1.weight"]),
+        ("{ sgd = { momentum = 0.9 } }", &["momentum_buffer of 1.weight"]),
+        ("\"rmsprop\"", &["square_avg of 1.weight"]),
+        ("\"adagrad\"", &["sum of 1.weight"]),
+    ] {
+        let text = format!(
+            "
+[model]
+input = {{ tokens = {{ length = 1, vocabulary = 4 }} }}
+layers = [{{ embedding = {{ num_embeddings = 4, embedding_dim = 4096 }} }}, {{ linear = {{ out_features = 4096 }} }}]
+
+[train]
+batch_size = 4
+lengths = [1, 60000]
+optimizer = {optimizer}
+
+[allocator]
+memory_limit = \"2GiB\"
+"
+        );
+        // The state is there once a step is done, and the second is too long.
+        s.write("state.toml", &text);
+        let told = s.run(&["state.toml", "--device", "virtual", "-q"]).exits(1).stderr;
+        assert!(names.iter().all(|name| told.contains(&format!("{name} (optimizer_state)"))), "{told}");
+    }
+}
+
+#[test]
 fn where_nothing_is_held_nothing_is_listed() {
     let s = Sandbox::new();
     s.write("tight.toml", &TIGHT.replace("92274688", "1024"));
