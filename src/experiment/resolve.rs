@@ -11,6 +11,7 @@ use super::{data, script, train, words};
 use crate::alloc::{AllocatorConfig, ConfigError, Divisions};
 use crate::data::Feed;
 use crate::gpu::Gpu;
+use crate::meta::bytes::decimal;
 use crate::model::Work;
 use crate::model::field::{Kind, Value};
 
@@ -159,19 +160,19 @@ fn allocator(root: &Node, reader: &mut Reader) -> AllocatorConfig {
     config
 }
 
-/// `512MiB` in bytes; at least 1.
+/// `512MiB` or `23.14GiB` in bytes, rounded down; at least 1. Bytes themselves have no fraction.
 fn bytes(text: &str) -> Option<u64> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let number: u64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].trim_start() {
-        "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let unit: u64 = match text[digits..].trim_start() {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
         _ => return None,
     };
-    number.checked_mul(1 << unit).filter(|b| *b > 0 && i64::try_from(*b).is_ok())
+    let (bytes, is_exact) = decimal(&text[..digits], unit)?;
+    (bytes > 0 && i64::try_from(bytes).is_ok() && (unit > 1 || is_exact)).then_some(bytes)
 }
 
 /// Where an entry's field is written, or else the entry's name.

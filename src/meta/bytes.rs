@@ -26,3 +26,17 @@ pub fn format_bytes(bytes: u64) -> String {
         _ => format!("{:.2} GiB", scaled(GIB)),
     }
 }
+
+/// A decimal number, such as `23.14`, times `unit`, rounded down, and whether that is exact. At most 18 digits follow the point.
+#[must_use]
+pub fn decimal(number: &str, unit: u64) -> Option<(u64, bool)> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let divisor = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = fraction.parse::<u128>().ok()?.checked_mul(u128::from(unit))?;
+    let sum = whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(u64::try_from(part / divisor).ok()?)?;
+    Some((sum, part.is_multiple_of(divisor)))
+}

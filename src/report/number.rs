@@ -1,5 +1,7 @@
 //! Numbers as text: figures for files that read back the same, and sizes for people.
 
+use crate::meta::bytes::decimal;
+
 /// The shortest decimal text that reads back as `value`: plain or with an exponent, whichever is shorter.
 #[must_use]
 pub fn shortest(value: f64) -> String {
@@ -35,7 +37,7 @@ pub fn thousands(n: u128) -> String {
     text
 }
 
-/// `64MiB`, `1.5 GiB`, `0`: whole bytes.
+/// `64MiB`, `23.14 GiB`, `0`, rounded down to whole bytes. Bytes themselves have no fraction.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -52,21 +54,11 @@ pub fn bytes(text: &str) -> Option<u64> {
         "tb" => 1_000_000_000_000,
         _ => return None,
     };
-    scaled(number, unit)
+    if unit == 1 { scaled(number, unit) } else { decimal(number, unit).map(|(bytes, _)| bytes) }
 }
 
 /// A decimal number times `unit`, where that is whole.
 #[must_use]
 pub fn scaled(number: &str, unit: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) || fraction.len() > 18 {
-        return None;
-    }
-    let divisor = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-    let part = fraction.parse::<u128>().ok()? * u128::from(unit);
-    if !part.is_multiple_of(divisor) {
-        return None;
-    }
-    whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(u64::try_from(part / divisor).ok()?)
+    decimal(number, unit).filter(|(_, is_whole)| *is_whole).map(|(product, _)| product)
 }

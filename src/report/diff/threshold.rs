@@ -67,9 +67,7 @@ impl FromStr for Threshold {
         let limit = limit.trim();
         let limit = match limit.strip_suffix('%') {
             Some(number) => Limit::Percent(scaled(number.trim(), PER_PERCENT).ok_or(wrong("the per cent are a number of 0 or more"))?),
-            None => {
-                Limit::Bytes(bytes(limit).ok_or(wrong("the limit is per cent, or whole bytes with a unit: B, KiB, MiB, GiB, KB, MB, GB"))?)
-            }
+            None => Limit::Bytes(bytes(limit).ok_or(wrong("the limit is per cent, or bytes with a unit: B, KiB, MiB, GiB, KB, MB, GB"))?),
         };
         Ok(Self { figure, limit, text: text.to_string() })
     }
