@@ -242,7 +242,7 @@ fn a_long_history_has_a_page_that_opens() {
     let stacks = u32::try_from(dump.stacks.len()).unwrap();
     let entry = |n: u64| {
         let (action, at) =
-            if n % 2 == 0 { (runner::alloc::TraceAction::Alloc, n) } else { (runner::alloc::TraceAction::FreeCompleted, n - 1) };
+            if n.is_multiple_of(2) { (runner::alloc::TraceAction::Alloc, n) } else { (runner::alloc::TraceAction::FreeCompleted, n - 1) };
         runner::alloc::TraceEntry {
             action,
             address: 1 << 40 | at << 21,
