@@ -17,6 +17,7 @@ use crate::report::run_file::{self, RunFile};
 use crate::report::shard::Shard;
 use crate::report::words::count;
 use crate::report::{CaseReport, Labels, Table, join, pace, results, training};
+use crate::scratch::Answered;
 use crate::whole::WriteError;
 
 use super::crew::Outcome;
@@ -126,7 +127,8 @@ impl Share {
         for slot in &mut self.slots {
             let State::Waiting(case) = &slot.state else { continue };
             if let Some(finished) = past.iter().find(|p| p.experiment == slot.experiment) {
-                let predicted = predict(&case.work, cx, case.allocator.clone());
+                let asked = Answered { answers: &finished.scratch, otherwise: cx.scratch };
+                let predicted = predict(&case.work, RuleContext { scratch: &asked, ..cx }, case.allocator.clone());
                 slot.state = State::Ended { finished: finished.clone(), predicted, failed: None };
             }
         }

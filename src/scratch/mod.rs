@@ -3,6 +3,7 @@
 //!
 //! Invariant: an answer depends on the request and the GPU alone, so that it can be written down and asked again.
 
+mod answered;
 mod asked;
 mod attention;
 mod calibrated;
@@ -12,6 +13,7 @@ mod recorded;
 mod request;
 mod rules;
 
+pub use answered::Answered;
 pub use asked::Asked;
 pub use calibrated::Calibrated;
 pub use recorded::{Recorded, RecordedError};

@@ -7,7 +7,7 @@ use runner::gpu::Gpu;
 use runner::meta::DType;
 use runner::ops::RuleContext;
 use runner::predict::predict;
-use runner::scratch::{Asked, Buffer, Cell, Convolution, Direction, Recurrent, Request, Rules, Scratch};
+use runner::scratch::{Answered, Asked, Buffer, Cell, Convolution, Direction, Recurrent, Request, Rules, Scratch};
 
 use crate::support::Sandbox;
 
@@ -196,4 +196,27 @@ fn a_run_file_that_lacks_what_is_asked_for_is_a_mistake() {
     assert_eq!(s.list("results"), [""; 0]);
     // What asks libraries for nothing needs no entry.
     s.run(&["small.toml", "--device", "virtual", "--scratch", "without.toml", "--quiet"]).exits(0);
+}
+
+#[test]
+fn what_a_library_answered_once_counts_again_and_the_rest_is_foreseen() {
+    let gpu = Gpu::named("h200").unwrap();
+    let one = Recurrent {
+        buffer: Buffer::Workspace,
+        cell: Cell::Lstm,
+        dtype: DType::F32,
+        batch: 2,
+        length: 4,
+        input: 8,
+        hidden: 8,
+        layers: 1,
+        bidirectional: false,
+        training: true,
+    };
+    let request = |batch| Request::Recurrent(Recurrent { batch, ..one });
+    let (told, untold) = (request(2), request(3));
+    let answers = [(told.to_string(), 77)].into();
+    let answered = Answered { answers: &answers, otherwise: &Rules };
+    assert_eq!(answered.bytes(gpu, &told), 77);
+    assert_eq!(answered.bytes(gpu, &untold), Rules.bytes(gpu, &untold));
 }
