@@ -1,17 +1,20 @@
-//! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed. It knows nothing of what they
-//! hold. A link stays a link, and what it points to is replaced. A terminal, a pipe or another device cannot be replaced: it is written to.
+//! Files that appear whole or not at all: written beside their place, brought to the disk, then renamed; and files read whole. It
+//! knows nothing of what they hold. A link stays a link, and what it points to is replaced. A terminal, a pipe that this process was handed
+//! or another device cannot be replaced: it is written to. Pipes with a name and sockets are refused: to open one waits for its other end.
 //!
 //! Invariant: a path holds either what it held before or all that is new, also where the disk fills up or the process is killed half-way;
 //! and a process that ends of itself leaves no temporary file, whatever its other threads are writing then.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile, TempDir};
+
+use crate::meta::format_bytes;
 
 /// How the names of temporary files begin; [`RANDOM`] letters and digits follow.
 const PREFIX: &str = ".runner-";
@@ -170,12 +173,52 @@ impl WriteError {
     }
 }
 
+/// The most that is read of a pipe, whose length nobody knows before.
+const MOST_PIPED: u64 = 4 << 30;
+
+/// The most that is read of a device: one such as /dev/zero has no end.
+const MOST_OF_A_DEVICE: u64 = 256 << 20;
+
+/// Reads all of `path`, where that is at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, has more ([`io::ErrorKind::FileTooLarge`]), or is a named pipe or a socket.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if waits(path, &about) {
+        return Err(waiting());
+    }
+    let most = match about.is_file() {
+        true => most,
+        false if is_pipe(&about) => most.min(MOST_PIPED),
+        false => most.min(MOST_OF_A_DEVICE),
+    };
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {}", format_bytes(most)));
+    let mut bytes = Vec::new();
+    if about.is_file() {
+        if about.len() > most {
+            return Err(too_large());
+        }
+        bytes.try_reserve_exact(usize::try_from(about.len()).map_err(|_| too_large())?)?;
+    }
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// As [`read`], of text.
+///
+/// # Errors
+/// As there, or it is not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
 /// A temporary file where `path` will be, gone again unless [`put`] there.
 ///
 /// # Errors
-/// The folder is not there or takes no files, or `path` is a folder itself.
+/// The folder is not there or takes no files, or `path` is a folder itself, a named pipe or a socket.
 pub fn begin(path: &Path) -> io::Result<Temporary> {
-    if is_stream(path) {
+    if is_stream(path)? {
         return temporary(&std::env::temp_dir());
     }
     let place = followed(path);
@@ -196,7 +239,7 @@ pub fn begin(path: &Path) -> io::Result<Temporary> {
 /// # Errors
 /// As those of [`begin`] and [`put`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if is_stream(path) {
+    if is_stream(path)? {
         return File::options().write(true).open(path)?.write_all(bytes);
     }
     let mut file = begin(path)?;
@@ -209,12 +252,40 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As those of [`begin`].
 pub fn try_place(path: &Path) -> io::Result<()> {
-    if is_stream(path) { Ok(()) } else { begin(path).map(drop) }
+    if is_stream(path)? { Ok(()) } else { begin(path).map(drop) }
 }
 
 /// Whether `path` is there and neither a file nor a folder: renaming over it would take it from everybody else who uses it.
-fn is_stream(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+///
+/// # Errors
+/// It is a named pipe or a socket.
+fn is_stream(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(about) if waits(path, &about) => Err(waiting()),
+        about => Ok(about.is_ok_and(|about| !about.is_file() && !about.is_dir())),
+    }
+}
+
+fn waiting() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is a named pipe or a socket, and nobody may ever come to its other end")
+}
+
+/// Whether to open it may take for ever: a pipe or a socket, unless this process was handed it open.
+fn waits(path: &Path, about: &Metadata) -> bool {
+    let handed = ["/dev/fd", "/proc/self/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|p| path.starts_with(p));
+    // A pipe without a name has no path, whatever links lead to it.
+    is_pipe(about) && !handed && fs::canonicalize(path).is_ok()
+}
+
+#[cfg(unix)]
+fn is_pipe(about: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    about.file_type().is_fifo() || about.file_type().is_socket()
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_about: &Metadata) -> bool {
+    false
 }
 
 /// What `path` stands for where it is a link, be it there or not.
@@ -232,21 +303,12 @@ fn folder_of(path: &Path) -> &Path {
 /// # Errors
 /// The folder is not there or takes no files.
 pub fn temporary(folder: &Path) -> io::Result<Temporary> {
-    let mut builder = Builder::new();
-    builder.prefix(PREFIX).rand_bytes(RANDOM);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
+    // Opened here, since the library's own errors name the temporary file.
+    let open = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
     let mut live = live();
-    let made = builder.tempfile_in(folder).map_err(|error| {
-        if !folder.exists() {
-            return io::Error::new(error.kind(), format!("there is no folder {}", folder.display()));
-        }
-        // Its message would name the temporary file; what the system said lies within.
-        let within = error.get_ref().and_then(std::error::Error::source).and_then(|e| e.downcast_ref::<io::Error>());
-        within.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
+    let made = Builder::new().prefix(PREFIX).rand_bytes(RANDOM).make_in(folder, open).map_err(|error| match folder.exists() {
+        true => error,
+        false => io::Error::new(error.kind(), format!("there is no folder {}", folder.display())),
     });
     made.map(|file| {
         live.insert(file.path().to_path_buf());
@@ -259,7 +321,7 @@ pub fn temporary(folder: &Path) -> io::Result<Temporary> {
 /// # Errors
 /// The disk is full, `path` is a folder, or a stream's reader has gone.
 pub fn put(mut file: Temporary, path: &Path) -> io::Result<()> {
-    if is_stream(path) {
+    if is_stream(path)? {
         file.file().seek(SeekFrom::Start(0))?;
         let mut stream = File::options().write(true).open(path)?;
         io::copy(file.file(), &mut stream)?;

@@ -3,6 +3,7 @@
 
 use super::size::{LARGE_SEGMENT, MIN_LARGE_ALLOC};
 use crate::meta::bytes::MIB;
+use crate::meta::plain;
 
 /// How the allocator rounds, splits, collects and limits. `Default` is PyTorch's.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,16 +212,16 @@ pub enum ConfigError {
     Threshold { share: f64 },
     #[error("per_process_memory_fraction is {share}, but must lie between 0 and 1")]
     Fraction { share: f64 },
-    #[error("backend is `{found}`, but this allocator is PyTorch's `native`")]
+    #[error("backend is `{}`, but this allocator is PyTorch's `native`", plain(found))]
     Backend { found: String },
     #[error("{key} is {value}, but must be a power of two and at most {most}")]
     Threads { key: &'static str, value: u64, most: u64 },
     #[error("roundup_power2_divisions: {what} must be powers of two, {value} is not")]
     NotAPowerOfTwo { what: &'static str, value: u64 },
-    #[error("`{key}` is no allocator setting; there are {}", super::settings::KEYS.join(", "))]
+    #[error("`{}` is no allocator setting; there are {}", plain(key), super::settings::KEYS.join(", "))]
     UnknownKey { key: String },
-    #[error("{key}: expected {expected}, found `{found}`")]
+    #[error("{key}: expected {expected}, found `{}`", plain(found))]
     Value { key: &'static str, expected: &'static str, found: String },
-    #[error("expected `{expected}` after `{after}`, found {}", .found.as_ref().map_or("the end".into(), |f| format!("`{f}`")))]
+    #[error("expected `{expected}` after `{}`, found {}", plain(after), .found.as_ref().map_or("the end".into(), |f| format!("`{}`", plain(f))))]
     Token { expected: char, after: String, found: Option<String> },
 }

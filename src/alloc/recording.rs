@@ -8,6 +8,7 @@ use super::event::{Action, Event};
 use super::recorded::RecordedSegment;
 use super::replay::Probe;
 use super::stats::Stats;
+use crate::meta::plain;
 
 /// Statistics at every probe of a trace, as CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub fn events_csv(events: &[Event]) -> String {
 pub enum RecordingError {
     #[error("there is no column `{column}`")]
     Column { column: &'static str },
-    #[error("line {line}: `{found}` is no {what}")]
+    #[error("line {line}: `{}` is no {what}", plain(found))]
     Field { line: u64, what: &'static str, found: String },
     #[error(transparent)]
     Csv(#[from] csv::Error),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::trace::{Op, Slots, Trace};
+use crate::meta::plain;
 
 /// The first line of every such log.
 pub const RMM_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
@@ -23,13 +24,13 @@ pub struct RmmLog {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each field is
 pub enum RmmError {
-    #[error("line 1: expected the header `{RMM_HEADER}`, found `{found}`")]
+    #[error("line 1: expected the header `{RMM_HEADER}`, found `{}`", plain(found))]
     Header { found: String },
     #[error("line {line}: expected six fields, found {found}")]
     Fields { line: usize, found: usize },
-    #[error("line {line}: `{found}` is no action; there are allocate, free and allocate failure")]
+    #[error("line {line}: `{}` is no action; there are allocate, free and allocate failure", plain(found))]
     Action { line: usize, found: String },
-    #[error("line {line}: `{found}` is no {what}")]
+    #[error("line {line}: `{}` is no {what}", plain(found))]
     Number { line: usize, what: &'static str, found: String },
     #[error("line {line}: {pointer:#x} is allocated already, on line {since}")]
     AllocatedTwice { line: usize, pointer: u64, since: usize },

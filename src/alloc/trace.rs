@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use crate::meta::plain;
+
 /// The first line of every trace.
 pub const TRACE_HEADER: &str = "op,id,bytes";
 
@@ -40,11 +42,11 @@ pub enum Op {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each field is
 pub enum TraceError {
-    #[error("line 1: expected the header `op,id,bytes`, found `{found}`")]
+    #[error("line 1: expected the header `op,id,bytes`, found `{}`", plain(found))]
     Header { found: String },
-    #[error("line {line}: `{op}` is no operation; there are alloc, free, empty_cache and probe")]
+    #[error("line {line}: `{}` is no operation; there are alloc, free, empty_cache and probe", plain(op))]
     UnknownOp { line: u64, op: String },
-    #[error("line {line}: `{op}` needs {needs}, found `{found}`")]
+    #[error("line {line}: `{op}` needs {needs}, found `{}`", plain(found))]
     Field { line: u64, op: String, needs: &'static str, found: String },
     #[error("line {line}: {id} is allocated already, on line {since}")]
     AllocatedTwice { line: u64, id: u64, since: u64 },

@@ -136,6 +136,11 @@ impl Calibration {
         }
     }
 
+    /// The file named, if there is one.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.trees.as_deref()
+    }
+
     /// Refuses the option where `path` is nothing that runs.
     ///
     /// # Errors
@@ -147,6 +152,11 @@ impl Calibration {
 }
 
 impl Files {
+    /// What is read besides the experiments.
+    pub(super) fn besides(&self) -> impl Iterator<Item = &Path> {
+        self.scratch.as_deref().into_iter().chain(self.calibration.file())
+    }
+
     /// Whether the file named by `--scratch`, if there is one, holds all that these cases ask libraries for.
     ///
     /// # Errors

@@ -15,9 +15,8 @@ use crate::report::words::count;
 use crate::scratch::convolution::{Accuracy, Answer, accuracy, grid, grow, part, read_answers, write_answers};
 
 use super::args::{DeviceName, gpu_named};
-use super::console;
 use super::exit::{Exit, Failure};
-use super::plot::same_file;
+use super::{console, places};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,11 +53,7 @@ pub(super) struct Args {
 
 /// Asks or reads, grows, writes, and says how well it foresees.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    for other in [&args.from, &args.answers].into_iter().flatten() {
-        if same_file(&args.output, other) {
-            return Err(Failure::usage(format!("{} would be written over the answers", other.display())));
-        }
-    }
+    places::check(args.from.as_deref(), args.answers.as_deref().into_iter().chain([args.output.as_path()]))?;
     // Minutes of work are not lost on a folder that takes no file.
     for path in [Some(&args.output), args.answers.as_ref()].into_iter().flatten() {
         try_place(path)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::report::diff::{Verdict, compare, json, markdown, text};
 use crate::report::files::{prepare_folder, write_whole};
 use crate::report::source::{self, File};
-use crate::whole::TemporaryFolder;
+use crate::whole::{self, TemporaryFolder};
 
 use super::args::{DeviceName, Files};
 use super::exit::{Exit, Failure};
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let (mut before, mut after) = (source::Files::new(), source::Files::new());
     for name in files.iter().filter_map(|f| stem(f)) {
         let read = |path: PathBuf| -> Result<File, Failure> {
-            let bytes = std::fs::read(&path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+            let bytes = whole::read(&path, source::MOST_BYTES).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
             Ok(File { shown: source::printable(&path.display().to_string()), bytes })
         };
         after.insert(source::printable(name), read(Outputs::of(folder.path(), name).results)?);

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::console;
 use super::exit::{Exit, Failure};
+use super::{console, places};
 use crate::experiment::import::{Choices, import};
 use crate::report::files;
+use crate::whole;
 
 /// Make an experiment of a Hugging Face config.json (gpt2, llama, mistral, qwen2, bert, vit), with its true sizes
 #[derive(Debug, clap::Args)]
@@ -29,16 +30,21 @@ pub(super) struct Args {
     batch_size: u64,
 }
 
+/// No configuration is as large.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// Writes or prints the experiment.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    places::check([args.config.as_path()], output)?;
     let shown = args.config.display();
-    let text = std::fs::read_to_string(&args.config).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
+    let text = whole::read_text(&args.config, MOST_BYTES).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
     let choices = Choices { length: args.length, batch_size: args.batch_size };
     let imported = import(&text, choices).map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
     for missing in &imported.missing {
         console::tell(format_args!("not expressed: {missing}"));
     }
-    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+    match output {
         Some(path) => {
             files::write_whole(path, imported.text.as_bytes())?;
             console::print(&format!("{}\n", path.display()))?;

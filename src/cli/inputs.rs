@@ -35,18 +35,14 @@ impl Outputs {
         }
     }
 
-    /// Those that a run writes whatever happens.
-    pub(super) fn written(&self) -> impl Iterator<Item = &Path> {
-        [&self.results, &self.training, &self.run].into_iter().map(PathBuf::as_path)
-    }
-
     /// The save of case number `number`, from 1, of `cases`.
     pub(super) fn save(&self, number: usize, cases: usize) -> PathBuf {
         if cases == 1 { self.results.with_extension("safetensors") } else { self.results.with_extension(format!("{number}.safetensors")) }
     }
 
-    fn all(self) -> [PathBuf; 5] {
-        [self.results, self.training, self.run, self.journal, self.partial]
+    /// All but saves.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Path> {
+        [&self.results, &self.training, &self.run, &self.journal, &self.partial].into_iter().map(PathBuf::as_path)
     }
 }
 
@@ -87,7 +83,8 @@ pub(super) fn collect(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             mistakes
                 .push(format!("{name}: the name is too long for the files named after it: at most {LONGEST_STEM} bytes before the ending"));
         }
-        let clash = Outputs::of(Path::new(""), stem).all().into_iter().find_map(|o| writers.insert(o.clone(), file).map(|w| (o, w)));
+        let outputs = Outputs::of(Path::new(""), stem);
+        let clash = outputs.all().find_map(|o| writers.insert(o.to_path_buf(), file).map(|w| (o, w)));
         if let Some((output, other)) = clash {
             mistakes.push(format!("{} and {} would both write {}", other.display(), file.display(), output.display()));
         }

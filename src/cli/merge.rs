@@ -1,16 +1,16 @@
 //! `runner merge`: the CSVs of a sweep's shards back into one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::report::files::write_whole;
 use crate::report::merge::{Part, merge};
 use crate::report::shard::Shard;
-use crate::report::source::stem;
+use crate::report::source::{MOST_BYTES, stem};
 use crate::report::words::count;
+use crate::whole;
 
-use super::console;
 use super::exit::{Exit, Failure};
+use super::{console, places};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,14 +35,10 @@ pub(super) struct Args {
 
 /// Merges, writes, and says how much it was.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    if args.shards.iter().any(|s| place(s) == place(&args.out)) {
-        let out = args.out.display();
-        return Err(Failure::usage(format!("{out} is to be written and is one of the shards: name the outcome first")));
-    }
+    places::check(args.shards.iter().map(PathBuf::as_path), [args.out.as_path()])?;
     let mut parts = Vec::with_capacity(args.shards.len());
     for path in args.shards.iter().filter(|p| !lies_beside(p)) {
-        let bytes = fs::read(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        let bytes = whole::read(path, MOST_BYTES).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
         parts.push(Part { path: path.display().to_string(), stem: stem(path), bytes });
     }
     let merged = merge(&parts).map_err(Failure::usage)?;

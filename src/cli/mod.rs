@@ -25,6 +25,7 @@ mod merge;
 mod names;
 mod out_of_memory;
 mod pack;
+mod places;
 mod plot;
 mod predict;
 mod record;

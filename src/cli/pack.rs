@@ -7,7 +7,7 @@ use crate::experiment;
 use crate::gpu::Gpu;
 
 use super::exit::{Exit, Failure};
-use super::{console, load};
+use super::{console, load, places};
 
 const EXAMPLES: &str = "\
 Example:
@@ -46,6 +46,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         let message = format!("{file}: `{}` differs each time and cannot be done once for all; leave it for the run", step.name());
         return Err(Failure::usage(message));
     }
+    places::check(feed.settings.files.paths().chain([args.file.as_path()]), [args.out.as_path()])?;
     let samples = data::pack(feed, &args.out).map_err(|e| match e {
         PackError::Data(error) => Failure::usage(error),
         PackError::Write(error) => error.into(),

@@ -2,7 +2,6 @@
 //!
 //! The page needs no network and no other file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::alloc::{AllocatorConfig, Dump, TRACE_HEADER};
@@ -11,9 +10,11 @@ use crate::report::files::write_whole;
 use crate::report::plot::sweep::{Limit, Limits};
 use crate::report::plot::time_page::{self, Cases};
 use crate::report::plot::{Plot, memory};
+use crate::report::source::MOST_BYTES;
 use crate::report::source::stem;
 use crate::report::{read, training};
 use crate::train::Outfit;
+use crate::whole;
 
 use super::args::{Calibration, DeviceName, Settings, gpu_named};
 use super::device::Place;
@@ -21,7 +22,7 @@ use super::exit::{Exit, Failure};
 use super::names::Names;
 use super::record::{self, Nobody};
 use super::replay::{self, Content};
-use super::{console, load, timeline};
+use super::{console, load, places, timeline};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,7 +109,7 @@ fn times(path: &Path) -> Result<Option<Cases>, Failure> {
     if path.extension().is_none_or(|e| e != "csv") {
         return Ok(None);
     }
-    let bytes = fs::read(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+    let bytes = whole::read(path, MOST_BYTES).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
     if !training::is_training(&bytes) {
         return Ok(None);
     }
@@ -179,15 +180,8 @@ fn write(args: &Args, text: &str) -> Result<Exit, Failure> {
         console::print_always(text)?;
         return Ok(Exit::Done);
     }
-    if same_file(&output, &args.results) {
-        return Err(Failure::usage(format!("{} would be written over the results", output.display())));
-    }
+    places::check([args.results.as_path()].into_iter().chain(args.calibration.file()), [output.as_path()])?;
     write_whole(&output, text.as_bytes())?;
     console::print(&format!("{}\n", output.display()))?;
     Ok(Exit::Done)
-}
-
-/// Whether two paths lead to one file.
-pub(super) fn same_file(a: &Path, b: &Path) -> bool {
-    a == b || fs::canonicalize(a).ok().zip(fs::canonicalize(b).ok()).is_some_and(|(a, b)| a == b)
 }

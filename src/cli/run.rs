@@ -30,7 +30,7 @@ use super::args::{DeviceName, Files};
 use super::crew::{Crew, Job, Outcome, Report};
 use super::exit::{Exit, Failure};
 use super::share::{Context, Share, State, Written};
-use super::{console, interrupt, load, machine};
+use super::{console, inputs, interrupt, load, machine, places};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -83,6 +83,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     if args.snapshot.is_some() && cases != 1 {
         return Err(Failure::usage("--snapshot writes one file, so it takes one experiment of one case"));
     }
+    check_places(args, &shares)?;
     crew.enlarge(args.jobs.map(usize::from), cases, &args.files)?;
     let facts = crew.facts().clone();
     let scratch = args.files.scratch()?;
@@ -104,7 +105,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
         refuse_what_does_not_fit(&shares, cx, crew.size())?;
     }
     files::prepare_folder(&args.out)?;
-    let outputs = shares.iter().flat_map(|share| share.outputs.written());
+    let outputs = shares.iter().flat_map(|share| share.outputs.all());
     outputs.chain(args.snapshot.as_deref()).try_for_each(files::try_place)?;
     for share in &mut shares {
         share.begin_journal(&setting)?;
@@ -126,6 +127,19 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     let exit = run.perform(crew);
     run.progress.finish();
     exit
+}
+
+/// Refuses outputs that would be written over what is read, or over one another.
+fn check_places(args: &Args, shares: &[Share]) -> Result<(), Failure> {
+    let experiments = inputs::collect(&args.files.files)?;
+    let data: BTreeSet<&Path> =
+        shares.iter().flat_map(Share::waiting).filter_map(|case| case.feed.as_ref()).flat_map(|feed| feed.settings.files.paths()).collect();
+    let read = || experiments.iter().map(PathBuf::as_path).chain(data.iter().copied()).chain(args.files.besides());
+    let named = || shares.iter().flat_map(|share| share.outputs.all()).chain(args.snapshot.as_deref());
+    places::check(read().chain(args.resume_from.as_deref()), named())?;
+    // A run may go on from the very save that its own will replace.
+    let saves: Vec<PathBuf> = shares.iter().flat_map(Share::saves).collect();
+    places::check(read(), saves.iter().map(PathBuf::as_path).chain(args.snapshot.as_deref()))
 }
 
 /// Reads a save, and lets the one case that there is go on from it.

@@ -3,7 +3,7 @@
 //! Nothing runs here.
 //! Invariant: slots are in plan order, and so are the rows of every file, in whatever order cases end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::experiment::{Case, Experiment};
@@ -107,6 +107,12 @@ impl Share {
     /// Cases that are not yet begun.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Case> {
         self.slots.iter().filter_map(|slot| if let State::Waiting(case) = &slot.state { Some(&**case) } else { None })
+    }
+
+    /// Where cases that are not yet begun put their saves.
+    pub(super) fn saves(&self) -> impl Iterator<Item = PathBuf> {
+        let saves = |slot: &&Slot| matches!(&slot.state, State::Waiting(case) if case.save.is_some());
+        self.slots.iter().filter(saves).map(|slot| self.outputs.save(slot.number, self.of))
     }
 
     /// Cases that are done.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use half::{bf16, f16};
 
 use super::sample::{Array, Part, elements};
-use crate::meta::DType;
+use crate::meta::{DType, in_short};
 
 /// A place in a batch that samples go into: the model's input, or the loss's target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Slot {
         if let Some((what, below)) = self.below {
             let fits = |v: &f64| *v >= 0.0 && *v < below as f64 && v.fract() == 0.0;
             if let Some(wrong) = array.values.iter().find(|v| !fits(v)) {
-                return Err(format!("the {what} {wrong} is out of range: {what}s are 0 to {}", below - 1));
+                return Err(format!("the {what} {} is out of range: {what}s are 0 to {}", in_short(*wrong), below - 1));
             }
         }
         Ok(())

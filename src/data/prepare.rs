@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::random::Random;
 use super::sample::{Array, Layout, Part, Sample, elements};
+use crate::meta::in_short;
 
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
@@ -254,7 +255,7 @@ fn one_hot(target: &mut Array, classes: u64) -> Result<(), String> {
     let mut values = vec![0.0; target.values.len() * width];
     for (&class, row) in target.values.iter().zip(values.chunks_mut(width)) {
         let hot = row.get_mut(class as usize).filter(|_| class >= 0.0 && class.fract() == 0.0);
-        *hot.ok_or_else(|| format!("the label {class} is out of range: labels are 0 to {}", classes - 1))? = 1.0;
+        *hot.ok_or_else(|| format!("the label {} is out of range: labels are 0 to {}", in_short(class), classes - 1))? = 1.0;
     }
     target.shape.push(classes);
     target.values = values;

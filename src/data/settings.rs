@@ -80,6 +80,15 @@ impl Files {
             Self::Csv { file, .. } | Self::Text { file, .. } | Self::TfRecord { file, .. } => file,
         }
     }
+
+    /// All of the files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let target = match self {
+            Self::Npy { target, .. } | Self::Idx { target, .. } => target.as_deref(),
+            Self::Csv { .. } | Self::Text { .. } | Self::TfRecord { .. } => None,
+        };
+        [self.first()].into_iter().chain(target)
+    }
 }
 
 /// A pipeline and what it is to deliver.

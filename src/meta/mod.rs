@@ -10,6 +10,6 @@ pub mod tensor_meta;
 pub use bytes::{SizeError, format_bytes};
 pub use distance::relative_distance;
 pub use dtype::DType;
-pub use quote::{cut, plain, short};
+pub use quote::{cut, in_short, plain, short};
 pub use shape::Shape;
 pub use tensor_meta::TensorMeta;

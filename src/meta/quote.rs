@@ -40,3 +40,10 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 fn does_not_print(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
+/// A number, with an exponent where it would be long without.
+#[must_use]
+pub fn in_short(number: f64) -> String {
+    let text = format!("{number:?}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}

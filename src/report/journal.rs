@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{CaseReport, Labels, join};
 use super::files::write_whole;
+use super::source::MOST_BYTES;
 use super::{read, results, run_file, training};
 use crate::record::{DeviceMemory, Measured, MicroStep, Status};
-use crate::whole::WriteError;
+use crate::whole::{self, WriteError};
 
 /// What a run ran with, all of which must be the same for its cases to count again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +127,7 @@ fn line(case: &Finished) -> Vec<u8> {
 /// The finished cases in the journal at `path` of a run with this setting; none where there is no such journal.
 #[must_use]
 pub fn read_journal(path: &Path, setting: &Setting) -> Vec<Finished> {
-    let Ok(text) = std::fs::read(path) else { return Vec::new() };
+    let Ok(text) = whole::read(path, MOST_BYTES) else { return Vec::new() };
     let mut lines = text.split_inclusive(|&b| b == b'\n').filter(|l| l.ends_with(b"\n"));
     if lines.next().and_then(|head| serde_json::from_slice::<Setting>(head).ok()).as_ref() != Some(setting) {
         return Vec::new();
@@ -156,12 +157,12 @@ pub fn read_results(results: &Path, training: &Path, run: &Path, setting: &Setti
 }
 
 fn try_results(results: &Path, training: &Path, run: &Path, setting: &Setting) -> Option<Vec<Finished>> {
-    let run = run_file::Past::parse(&std::fs::read_to_string(run).ok()?)?;
+    let run = run_file::Past::parse(&whole::read_text(run, MOST_BYTES).ok()?)?;
     if run.setting != *setting {
         return None;
     }
     let results = read::read(results).ok()?;
-    let mut micro_steps = training::parse(&std::fs::read(training).ok()?)?;
+    let mut micro_steps = training::parse(&whole::read(training, MOST_BYTES).ok()?)?;
     let mut rows: BTreeMap<&str, &read::Case> = results.cases.iter().map(|c| (c.label.as_str(), c)).collect();
     let cases = run.cases.into_iter().filter(|case| !case.failed).filter_map(|case| {
         let rows = measured(rows.remove(case.key.as_str())?)?;

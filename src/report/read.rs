@@ -13,9 +13,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::record::{At, Categories, Category, Memory, Phase, Status};
+use crate::whole;
 
 use super::figure::Figure;
 pub use super::read_error::{Mistake, ReadError};
+use super::source::MOST_BYTES;
 
 /// A results file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -127,7 +129,7 @@ impl Results {
 /// [`ReadError`] with the file, the line and the column of the first thing that is wrong.
 pub fn read(path: &Path) -> Result<Results, ReadError> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|e| ReadError::of_file(&name, Mistake::Unreadable(e)))?;
+    let bytes = whole::read(path, MOST_BYTES).map_err(|e| ReadError::of_file(&name, Mistake::Unreadable(e)))?;
     parse(&name, &bytes)
 }
 

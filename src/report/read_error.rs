@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::meta::{cut, plain};
+
 /// A results file that cannot be read as one.
 #[derive(Debug)]
 pub struct ReadError {
@@ -62,7 +64,7 @@ pub enum Mistake {
     Foreign,
     #[error("the header lacks {0}")]
     ColumnsAbsent(String),
-    #[error("the header has `{}` twice", .0.escape_debug())]
+    #[error("the header has `{}` twice", plain(.0))]
     ColumnTwice(String),
     #[error("the line has {found} fields, the header {expected}")]
     Fields { found: usize, expected: usize },
@@ -74,23 +76,23 @@ pub enum Mistake {
     EmptyCell,
     #[error("has a character that does not print")]
     ControlCharacter,
-    #[error("`{}` is not a whole number, 0 or more", .0.escape_debug())]
+    #[error("`{}` is not a whole number, 0 or more", plain(.0))]
     NotANumber(String),
-    #[error("{0} is out of range; the largest is 9223372036854775807")]
+    #[error("{} is out of range; the largest is 9223372036854775807", plain(.0))]
     TooLarge(String),
-    #[error("`{}` is not one of {known}", found.escape_debug())]
+    #[error("`{}` is not one of {known}", plain(found))]
     UnknownWord { found: String, known: String },
     #[error("is empty although {given} is not")]
     HalfGiven { given: String },
     #[error("the row has neither measured nor predicted figures")]
     NoFigures,
-    #[error("is `{}` where predicted − measured is {due}", found.escape_debug())]
+    #[error("is `{}` where predicted − measured is {due}", plain(found))]
     NotTheDifference { found: String, due: String },
     #[error("the categories add up to {total}, measured_allocated is {allocated}")]
     CategoriesDoNotAddUp { total: u128, allocated: u64 },
     #[error("the row of line {first} comes again")]
     RowTwice { first: u64 },
-    #[error("case `{case}` began in line {first} and comes again after another")]
+    #[error("case `{}` began in line {first} and comes again after another", cut(case, 400))]
     CaseApart { case: String, first: u64 },
     #[error("differs from line {first}, in the same case")]
     SettingChanges { first: u64 },

@@ -8,6 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::whole;
+
+/// No results are as large.
+pub const MOST_BYTES: u64 = 4 << 30;
+
 /// Results by name: the path inside the folder without `.csv`.
 pub type Files = BTreeMap<String, File>;
 
@@ -41,7 +46,7 @@ pub fn on_disk(path: &Path) -> Result<Files, SourceError> {
     };
     let mut files = Files::new();
     let read = |path: &Path| {
-        let bytes = std::fs::read(path).map_err(failed(path))?;
+        let bytes = whole::read(path, MOST_BYTES).map_err(failed(path))?;
         Ok(File { shown: printable(&path.display().to_string()), bytes })
     };
     if !std::fs::metadata(path).map_err(failed(path))?.is_dir() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::snapshot::{Snapshot, Stored};
-use crate::meta::DType;
+use crate::meta::{DType, cut, plain};
 use crate::whole;
 
 /// The header's entry that is no tensor.
@@ -108,7 +108,7 @@ fn checksum(header: &Map<String, Value>) -> u32 {
 /// It is not there, damaged, or no save of this program.
 pub fn read(path: &Path) -> Result<Snapshot, SaveError> {
     let refuse = |what: String| SaveError::Read { path: path.to_path_buf(), what };
-    let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string()))?;
+    let bytes = whole::read(path, u64::MAX).map_err(|e| refuse(e.to_string()))?;
     parse(&bytes).map_err(refuse)
 }
 
@@ -129,14 +129,20 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     let about = serde_json::from_str(about).map_err(|e| format!("its metadata is damaged: {e}"))?;
     let mut tensors = Vec::with_capacity(header.len());
     for (name, entry) in header {
-        let Entry { dtype, shape, data_offsets } = serde_json::from_value(entry).map_err(|e| format!("its `{name}` is damaged: {e}"))?;
+        let Entry { dtype, shape, data_offsets } =
+            serde_json::from_value(entry).map_err(|e| format!("its `{}` is damaged: {}", plain(&name), cut(&e.to_string(), 200)))?;
         let known = TYPES.iter().find(|(_, theirs)| *theirs == dtype).map(|(ours, _)| *ours);
-        let dtype = known.ok_or_else(|| format!("its `{name}` has the type {dtype}, which is not known"))?;
+        let dtype = known.ok_or_else(|| format!("its `{}` has the type {}, which is not known", plain(&name), plain(&dtype)))?;
         let [start, end] = data_offsets.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let stored = data.get(start..end).ok_or(damaged)?;
         let needed = shape.iter().try_fold(dtype.bytes(), |n, &d| n.checked_mul(d));
         if needed != Some(stored.len() as u64) {
-            return Err(format!("its `{name}` has {} bytes, which do not fill {shape:?} of {dtype}", stored.len()));
+            return Err(format!(
+                "its `{}` has {} bytes, which do not fill {} of {dtype}",
+                plain(&name),
+                stored.len(),
+                plain(&format!("{shape:?}"))
+            ));
         }
         tensors.push(Stored { name, dtype, shape, bytes: stored.to_vec() });
     }

@@ -9,6 +9,11 @@ use serde::Deserialize;
 use super::digest::digest;
 use super::{Request, Rules, Scratch};
 use crate::gpu::Gpu;
+use crate::meta::{cut, plain};
+use crate::whole;
+
+/// No run's file is as large.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// What libraries asked for on a certain GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +64,7 @@ impl Recorded {
             scratch: Option<BTreeMap<String, u64>>,
         }
         let path = path.to_path_buf();
-        let text = match std::fs::read_to_string(&path) {
+        let text = match whole::read_text(&path, MOST_BYTES) {
             Ok(text) => text,
             Err(source) => return Err(RecordedError::Read { path, source }),
         };
@@ -68,11 +73,16 @@ impl Recorded {
             Ok(file) => file,
             Err(e) => {
                 let line = e.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
-                return Err(RecordedError::Parse { path, line, message: e.message().to_owned() });
+                return Err(RecordedError::Parse { path, line, message: cut(e.message(), 200).into_owned() });
             }
         };
         if recorded != gpu.name {
-            return Err(RecordedError::OtherGpu { path, line: line_of("gpu"), recorded, wanted: gpu.name.to_owned() });
+            return Err(RecordedError::OtherGpu {
+                path,
+                line: line_of("gpu"),
+                recorded: plain(&recorded).into_owned(),
+                wanted: gpu.name.to_owned(),
+            });
         }
         Ok(Self { path, line: line_of("[scratch]"), scratch })
     }

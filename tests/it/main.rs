@@ -24,6 +24,7 @@ mod host;
 mod import;
 #[cfg(unix)]
 mod interrupt;
+mod io;
 mod large;
 mod losses;
 mod merge;

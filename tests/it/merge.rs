@@ -105,7 +105,7 @@ fn what_is_not_one_sweep_is_refused_and_nothing_written() {
         (&["a.csv", "renamed.csv", "c.csv"], "renamed.csv:1: the header lacks status"),
         (&["a.csv", "cut.csv", "c.csv"], "it was cut short"),
         (&["a.csv", "nowhere.csv"], "nowhere.csv: No such file"),
-        (&["out.csv", "a.csv"], "out.csv is to be written and is one of the shards"),
+        (&["out.csv", "a.csv"], "out.csv would be written over, and is read"),
     ] {
         let arguments = [&["merge", "out.csv"], parts].concat();
         s.run(&arguments).exits(2).complains(&[words]);

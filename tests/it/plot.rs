@@ -134,7 +134,7 @@ fn mistakes_end_in_two_and_write_nothing() {
         (&["plot", "nowhere.csv"][..], "nowhere.csv: No such file"),
         (&["plot", "foreign.csv"], "is not a results file"),
         (&["plot", "empty.csv"], "empty.csv: there is no row to draw"),
-        (&["plot", "mlp_adam.csv", "-o", "./mlp_adam.csv"], "would be written over the results"),
+        (&["plot", "mlp_adam.csv", "-o", "./mlp_adam.csv"], "would be written over"),
         (&["plot", "mlp_adam.csv", "--gpu", "rtx3091"], "'rtx3090'"),
         (&["plot", "mlp_adam.csv", "--axis", "train.dtype"], "the results cannot be drawn along `train.dtype`"),
         (&["plot"], "<FILE>"),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::types::{Annotation, Dump, DumpBlock, DumpSegment, DumpState, Frame, TraceAction, TraceEntry};
 use crate::alloc::pickle::{Pickle, PickleError, Value};
+use crate::meta::plain;
 
 /// Why a file is no dump.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +19,7 @@ pub enum DumpError {
     Missing { place: String, key: &'static str },
     #[error("this pickle is no memory snapshot: {place} is no {kind}")]
     Kind { place: String, kind: &'static str },
-    #[error("{place}: PyTorch has no `{found}`")]
+    #[error("{place}: PyTorch has no `{}`", plain(found))]
     Word { place: String, found: String },
     #[error("this pickle is no memory snapshot: it says more than it has room to say, by naming lists again and again")]
     Repeated,

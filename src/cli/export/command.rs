@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::torch::script;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::{console, load};
+use crate::cli::{console, load, places};
 use crate::gpu::Gpu;
 use crate::report::files::write_whole;
 
@@ -48,9 +48,11 @@ struct Torch {
 /// Writes it.
 pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let Target::Torch(args) = &args.target;
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    places::check([args.file.as_path()], output)?;
     let gpu = Gpu::default_model();
     let text = script(&load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?);
-    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+    match output {
         None => console::print_always(&text)?,
         Some(path) => {
             write_whole(path, text.as_bytes())?;

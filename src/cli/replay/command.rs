@@ -4,13 +4,12 @@
 //! addresses, segments lie where the driver put them; a replay that asks for other segments than the recording is a mistake.
 
 use std::cell::RefCell;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::super::args::{Calibration, Settings, Size, gpu_named};
-use super::super::console;
 use super::super::exit::{Exit, Failure};
+use super::super::{console, places};
 use super::compare;
 use super::source::{self, Source, of_file};
 use crate::alloc::{
@@ -20,6 +19,7 @@ use crate::alloc::{
 use crate::gpu::{self, Gpu};
 use crate::report::files::write_whole;
 use crate::report::words::count;
+use crate::whole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +77,9 @@ pub(in super::super) struct Args {
 /// # Errors
 /// A file cannot be read or written, or says what it may not. Nothing was replayed to the end then, or not everything written.
 pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let inputs = [&args.addresses].into_iter().flatten().map(PathBuf::as_path).chain(args.calibration.file());
+    let outputs = [&args.csv, &args.stats, &args.events].into_iter().flatten().map(PathBuf::as_path);
+    places::check(inputs.chain([args.source.as_path()]), outputs)?;
     let source = source::read(&args.source, &args.set, (args.gpu, &args.calibration), args.device_number)?;
     for note in &source.notes {
         console::note(note);
@@ -109,7 +112,7 @@ pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn one(args: &Args, source: &Source, config: AllocatorConfig) -> Result<Exit, Failure> {
     let recording = match &args.addresses {
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|failure| of_file(path, failure))?;
+            let text = whole::read_text(path, source::MOST_BYTES).map_err(|failure| of_file(path, failure))?;
             Some((path, recorded_segments(text.as_bytes()).map_err(|mistake| of_file(path, mistake))?))
         }
         None => None,

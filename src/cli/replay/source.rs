@@ -2,7 +2,6 @@
 //! content says. All become requests in order, each with a name where the source has one.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -10,8 +9,10 @@ use crate::alloc::{AllocatorConfig, Dump, Frame, Op, RMM_HEADER, RmmLog, Trace, 
 use crate::experiment::{self, Case};
 use crate::gpu::Gpu;
 use crate::measure::Entry;
+use crate::meta::{cut, plain};
 use crate::record::Category;
 use crate::train::Outfit;
+use crate::whole;
 
 use super::super::args::{Calibration, Told};
 use super::super::device::Place;
@@ -21,7 +22,7 @@ use super::super::names::Names;
 use super::super::record::{self, Nobody};
 
 /// Larger files are read by nobody in one piece.
-const MOST_BYTES: u64 = 4 << 30;
+pub(super) const MOST_BYTES: u64 = 4 << 30;
 
 /// A history, ready to be replayed.
 pub(in super::super) struct Source {
@@ -62,11 +63,7 @@ pub(in super::super) fn content(path: &Path) -> Result<Content, Failure> {
     if path.extension().is_some_and(|e| e == "toml") {
         return Ok(Content::Experiment);
     }
-    let size = fs::metadata(path).map_err(|e| of_file(path, e))?.len();
-    if size > MOST_BYTES {
-        return Err(of_file(path, format_args!("{size} bytes are more than the {MOST_BYTES} that are read")));
-    }
-    let bytes = fs::read(path).map_err(|e| of_file(path, e))?;
+    let bytes = whole::read(path, MOST_BYTES).map_err(|e| of_file(path, e))?;
     if bytes.first() == Some(&0x80) {
         return Ok(Content::Pickle(bytes));
     }
@@ -117,7 +114,7 @@ pub(in super::super) fn device_of(dump: &Dump, asked: Option<usize>) -> Result<u
         (None, [device]) => Ok(*device),
         (None, several) => Err(format!(
             "the snapshot has devices {}; name one with --device-number",
-            several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            cut(&several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "), 80)
         )),
     }
 }
@@ -147,7 +144,7 @@ fn snapshot(dump: &Dump, gpu: &Gpu, device: Option<usize>) -> Result<Source, Str
         notes.push(format!("the history begins with {many} blocks in use; they are allocated first, by address"));
     }
     let own = dump.settings.parse().unwrap_or_else(|mistake| {
-        notes.push(format!("the snapshot's own settings, `{}`, are not used: {mistake}", dump.settings));
+        notes.push(format!("the snapshot's own settings, `{}`, are not used: {mistake}", plain(&dump.settings)));
         AllocatorConfig::default()
     });
     Ok(Source { trace: history.trace, labels, names, own, line: |_| None, warmed_up: false, notes })

@@ -10,6 +10,7 @@ use super::file::At;
 use super::{Glance, Source};
 use crate::data::error::{DataError, Place};
 use crate::data::sample::{Array, Layout, Part, Sample};
+use crate::meta::{cut, plain, short};
 
 /// A record: its first byte, and its line from 1.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,13 @@ impl Columns {
         }
         let names: Vec<String> = header.iter().map(|n| n.trim().to_owned()).collect();
         let find = |name: &String| {
-            let absent = || DataError::new(path, Place::Line(1), format!("there is no column `{name}`; there are {}", names.join(", ")));
+            let absent = || {
+                DataError::new(
+                    path,
+                    Place::Line(1),
+                    format!("there is no column `{}`; there are {}", plain(name), cut(&names.join(", "), 400)),
+                )
+            };
             names.iter().position(|n| n == name).ok_or_else(absent)
         };
         let target = target.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -59,8 +66,13 @@ impl Columns {
     fn sample(&self, path: &Path, line: u64, record: &StringRecord) -> Result<Sample, DataError> {
         let number = |&column: &usize| -> Result<f64, DataError> {
             let text = record.get(column).unwrap_or_default().trim();
-            let refuse =
-                || DataError::new(path, Place::Line(line), format!("column `{}` is {text:?}, which is no number", self.names[column]));
+            let refuse = || {
+                DataError::new(
+                    path,
+                    Place::Line(line),
+                    format!("column `{}` is {:?}, which is no number", plain(&self.names[column]), short(text)),
+                )
+            };
             text.parse::<f64>().ok().filter(|v| v.is_finite()).ok_or_else(refuse)
         };
         let array = |columns: &[usize], scalar: bool| -> Result<Array, DataError> {

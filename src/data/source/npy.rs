@@ -5,6 +5,7 @@ use super::array::Header;
 use super::element::{Element, Kind};
 use super::file::At;
 use crate::data::error::{DataError, Place};
+use crate::meta::plain;
 
 /// A longer header is none.
 const LONGEST: u64 = 1 << 20;
@@ -47,7 +48,7 @@ fn dictionary(text: &str) -> Result<(Element, Vec<u64>), String> {
     let shape = value("shape")?.strip_prefix('(').and_then(|s| s.split_once(')')).map(|(s, _)| s).ok_or("its header has no shape")?;
     let sizes = shape.split(',').map(str::trim).filter(|s| !s.is_empty());
     let sizes: Result<Vec<u64>, _> = sizes.map(str::parse).collect();
-    Ok((element(descr)?, sizes.map_err(|_| format!("its header has the shape ({shape})"))?))
+    Ok((element(descr)?, sizes.map_err(|_| format!("its header has the shape ({})", plain(shape)))?))
 }
 
 fn element(descr: &str) -> Result<Element, String> {
@@ -64,7 +65,7 @@ fn element(descr: &str) -> Result<Element, String> {
         "f2" => Kind::F16,
         "f4" => Kind::F32,
         "f8" => Kind::F64,
-        _ => return Err(format!("holds elements of type `{descr}`; integers and f2, f4, f8 are read")),
+        _ => return Err(format!("holds elements of type `{}`; integers and f2, f4, f8 are read", plain(descr))),
     };
     Ok(Element { kind, big_endian: order == ">" })
 }

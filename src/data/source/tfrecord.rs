@@ -14,7 +14,7 @@ use super::Source;
 use super::file::At;
 use crate::data::error::{DataError, Place};
 use crate::data::sample::{Array, Layout, Part, Sample, elements};
-use crate::meta::DType;
+use crate::meta::{DType, plain};
 
 /// The length and its checksum.
 const HEAD: u64 = 12;
@@ -157,7 +157,7 @@ fn first(file: &At, input: &str, target: &str) -> Result<Layout, DataError> {
 
 fn absent(name: &str, features: &BTreeMap<String, FeatureMessage>) -> String {
     let names: Vec<&str> = features.keys().map(String::as_str).collect();
-    format!("has no feature `{name}`; there are {}", names.join(", "))
+    format!("has no feature `{}`; there are {}", plain(name), plain(&names.join(", ")))
 }
 
 /// The length of the record that begins at `start`, checked to lie within the file.

@@ -7,8 +7,9 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use super::tree::MOST_WEIGHT;
-use crate::meta::DType;
+use crate::meta::{DType, plain};
 use crate::scratch::{Convolution, Direction};
+use crate::whole;
 
 /// One question, and what came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,13 +63,17 @@ const DIRECTIONS: [(&str, Direction); 3] =
 /// Larger sizes are no convolution's; products of three fit in 63 bits.
 const LARGEST: u64 = 1 << 20;
 
+/// No answers are as many.
+const MOST_BYTES: u64 = 4 << 30;
+
 /// Reads a file: the remarks before its header, and its answers in order.
 ///
 /// # Errors
 /// [`AnswersError`] where it cannot be read, or a line is no answer.
 pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersError> {
     let read = |source| AnswersError::Read { path: path.to_path_buf(), source };
-    let mut file = std::io::BufReader::new(std::fs::File::open(path).map_err(read)?);
+    let bytes = whole::read(path, MOST_BYTES).map_err(read)?;
+    let mut file = &bytes[..];
     let (mut remarks, mut skipped) = (Vec::new(), 0);
     while file.fill_buf().map_err(read)?.first() == Some(&b'#') {
         let mut line = Vec::new();
@@ -94,12 +99,14 @@ pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersEr
     while reader.read_record(&mut record).map_err(torn)? {
         let line = record.position().map_or(1, csv::Position::line);
         let field = |at: usize| record.get(at).unwrap_or_default();
-        let number = |at: usize| field(at).parse::<u64>().map_err(|_| wrong(line, format!("`{}` is no whole number", field(at))));
+        let number = |at: usize| field(at).parse::<u64>().map_err(|_| wrong(line, format!("`{}` is no whole number", plain(field(at)))));
         let found = DIRECTIONS.iter().find(|(name, _)| *name == field(direction));
-        let &(_, direction) = found.ok_or_else(|| wrong(line, format!("`{}` is no direction", field(direction))))?;
+        let &(_, direction) = found.ok_or_else(|| wrong(line, format!("`{}` is no direction", plain(field(direction)))))?;
         let dtypes = [DType::F64, DType::F32, DType::F16, DType::BF16];
-        let dtype =
-            dtypes.into_iter().find(|d| d.name() == field(dtype)).ok_or_else(|| wrong(line, format!("`{}` is no dtype", field(dtype))))?;
+        let dtype = dtypes
+            .into_iter()
+            .find(|d| d.name() == field(dtype))
+            .ok_or_else(|| wrong(line, format!("`{}` is no dtype", plain(field(dtype)))))?;
         let mut of_sizes = [0; SIZES.len()];
         for (size, at) in of_sizes.iter_mut().zip(sizes) {
             *size = number(at)?;
@@ -108,7 +115,7 @@ pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersEr
         let mut knobs = [None; SETTINGS.len()];
         for (knob, at) in knobs.iter_mut().zip(settings) {
             let Some(at) = at.filter(|&at| !field(at).is_empty()) else { continue };
-            *knob = Some(field(at).parse().map_err(|_| wrong(line, format!("`{}` is no whole number", field(at))))?);
+            *knob = Some(field(at).parse().map_err(|_| wrong(line, format!("`{}` is no whole number", plain(field(at)))))?);
         }
         let [tile_size, tile_cga_m, tile_cga_n, workspace, split_k, split_k_buf] = knobs;
         let settings = Settings { tile_size, tile_cga_m, tile_cga_n, workspace, split_k, split_k_buf };
@@ -116,7 +123,7 @@ pub fn read_answers(path: &Path) -> Result<(Vec<String>, Vec<Answer>), AnswersEr
             None | Some("") => 1,
             Some(text) => {
                 let weight = text.parse().ok().filter(|weight| (1..=HEAVIEST).contains(weight));
-                weight.ok_or_else(|| wrong(line, format!("`{text}` is no weight; weights are from 1 to {HEAVIEST}")))?
+                weight.ok_or_else(|| wrong(line, format!("`{}` is no weight; weights are from 1 to {HEAVIEST}", plain(text))))?
             }
         };
         weighed = weighed.saturating_add(weight.into());

@@ -17,7 +17,9 @@ use super::measure::MEASURES;
 use super::plan::Plan;
 use super::tree::{Node, class, small};
 use crate::gpu::Gpu;
+use crate::meta::plain;
 use crate::scratch::Direction;
+use crate::whole;
 
 /// Which plan cuDNN takes, by a convolution's sizes.
 #[derive(Debug, Clone)]
@@ -55,6 +57,9 @@ struct Section<'a> {
     words: Vec<(usize, &'a str)>,
 }
 
+/// No trees are as large.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// How wide the text is.
 const WIDTH: usize = 150;
 
@@ -76,7 +81,7 @@ impl Trees {
     /// [`TreesError`] where it cannot be read, holds anything else, or is of another GPU.
     pub fn read(path: &Path, gpu: &Gpu) -> Result<Self, TreesError> {
         let path = path.to_path_buf();
-        let text = match std::fs::read(&path) {
+        let text = match whole::read(&path, MOST_BYTES) {
             Ok(text) => text,
             Err(source) => return Err(TreesError::Read { path, source }),
         };
@@ -89,7 +94,7 @@ impl Trees {
             return Ok(trees);
         }
         let line = text.lines().position(|line| line.starts_with("gpu")).map_or(1, |at| at + 1);
-        Err(TreesError::OtherGpu { path, line, grown: trees.gpu, wanted: gpu.name.to_owned() })
+        Err(TreesError::OtherGpu { path, line, grown: plain(&trees.gpu).into_owned(), wanted: gpu.name.to_owned() })
     }
 
     pub(super) fn new(gpu: &Gpu, remarks: Vec<String>, grown: [[(Vec<Node>, Vec<Plan>); 2]; 3]) -> Self {
@@ -170,7 +175,7 @@ impl Trees {
                         return Err((line, "the GPU is named twice".to_owned()));
                     }
                     if let Some(word) = words.next() {
-                        return Err((line, format!("`{word}`: nothing follows the name of the GPU on its line")));
+                        return Err((line, format!("`{}`: nothing follows the name of the GPU on its line", plain(word))));
                     }
                 }
                 Some(&"tree") => {
@@ -184,12 +189,12 @@ impl Trees {
                     if let Some(word) = words.next() {
                         let (direction, kind) = (DIRECTIONS[direction], KINDS[kind]);
                         let where_to = format!("the words of a tree begin on the line after `tree {direction} {kind}`");
-                        return Err((line, format!("`{word}`: {where_to}")));
+                        return Err((line, format!("`{}`: {where_to}", plain(word))));
                     }
                     open = Some(Section { place: [direction, kind], line, words: Vec::new() });
                 }
                 Some(word) => {
-                    let Some(section) = &mut open else { return Err((line, format!("`{word}` stands before any `tree`"))) };
+                    let Some(section) = &mut open else { return Err((line, format!("`{}` stands before any `tree`", plain(word)))) };
                     section.words.extend(words.map(|word| (line, word)));
                 }
                 None => {}
@@ -234,12 +239,13 @@ impl Tree {
         let mut ended = false;
         for &(line, word) in words {
             if ended {
-                return Err((line, format!("the tree has ended before `{word}`")));
+                return Err((line, format!("the tree has ended before `{}`", plain(word))));
             }
             if let Some((name, at_most)) = word.split_once("<=") {
-                let measure =
-                    *measures.get(name).ok_or_else(|| (line, format!("`{word}`: nothing that is measured is called `{name}`")))?;
-                let at_most = at_most.parse().map_err(|_| (line, format!("`{word}`: `{at_most}` is no whole number")))?;
+                let measure = *measures
+                    .get(name)
+                    .ok_or_else(|| (line, format!("`{}`: nothing that is measured is called `{}`", plain(word), plain(name))))?;
+                let at_most = at_most.parse().map_err(|_| (line, format!("`{}`: `{}` is no whole number", plain(word), plain(at_most))))?;
                 waiting.push(nodes.len());
                 nodes.push(Node::Compare { measure, at_most, otherwise: 0 });
                 continue;
@@ -247,7 +253,7 @@ impl Tree {
             let plan = match known.get(word) {
                 Some(plan) => *plan,
                 None => {
-                    plans.push(word.parse().map_err(|()| (line, format!("`{word}` is neither a comparison nor a plan")))?);
+                    plans.push(word.parse().map_err(|()| (line, format!("`{}` is neither a comparison nor a plan", plain(word))))?);
                     *known.entry(word).or_insert(small(plans.len() - 1))
                 }
             };
