@@ -1,7 +1,8 @@
 //! Loading: a file (or text) and overrides in; an experiment, or every mistake in all of its cases, out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::case::{Case, Experiment};
@@ -11,8 +12,8 @@ use super::resolve::{Run, resolve};
 use super::sweep::Axis;
 use super::{set, spell, sweep, syntax};
 use crate::gpu::Gpu;
+use crate::meta::format_bytes;
 use crate::model::Work;
-use crate::whole;
 
 /// Loads an experiment file for the default GPU.
 ///
@@ -31,10 +32,12 @@ pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experim
     let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
     let refuse = |message: String| Diagnostics::new(Vec::new(), vec![Diagnostic { message, span: None, hints: Vec::new() }]);
-    let bytes = whole::read(path, MOST_BYTES).map_err(|e| {
-        let what = if e.kind() == ErrorKind::FileTooLarge { format!("{shown} is no experiment") } else { format!("cannot read {shown}") };
-        refuse(format!("{what}: {e}"))
-    })?;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|e| refuse(format!("cannot read {shown}: {e}")))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(refuse(format!("{shown} is no experiment: it has more than {}", format_bytes(MOST_BYTES))));
+    }
     match String::from_utf8(bytes) {
         Ok(text) => Draft::shown_as(&name, shown, text, folder, gpu).load(overrides),
         Err(e) => {

@@ -21,7 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("model", &["meta", "gpu", "scratch", "rules", "record"]),
     ("data", &["meta", "whole"]),
     ("save", &["meta", "whole"]),
-    ("experiment", &["meta", "whole", "gpu", "alloc", "model", "rules", "data"]),
+    ("experiment", &["meta", "gpu", "alloc", "model", "rules", "data"]),
     ("predict", &["meta", "record", "alloc", "gpu", "scratch", "rules", "model"]),
     ("device", &["meta", "alloc", "gpu", "scratch"]),
     ("tensor", &["meta", "record", "alloc", "device"]),
