@@ -8,7 +8,7 @@ use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::alloc::AllocatorConfig;
-use crate::experiment::Case;
+use crate::experiment::{Case, Overrides};
 use crate::gpu::{self, Gpu};
 use crate::ops::RuleContext;
 use crate::predict::predict;
@@ -62,7 +62,7 @@ impl FromStr for Size {
                 let letter = text[number.len()..].to_ascii_uppercase();
                 format!("; is {text} meant as {number}{letter}iB or as {number}{letter}B?")
             });
-            format!("sizes are whole bytes, with a unit: 24GiB, 512MiB, 16GB; at least 1 B{}", either.unwrap_or_default())
+            format!("sizes are bytes, with a unit: 24GiB, 23.14GiB, 512MiB, 16GB; at least 1 B{}", either.unwrap_or_default())
         })
     }
 }
@@ -90,15 +90,32 @@ impl Color {
     }
 }
 
+/// What of an experiment to change.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Changes {
+    /// Override a key or sweep over it, e.g. `train.batch_size=8` or `train.dtype=f32,bf16`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Leave out a key that the file or its sweep sets, e.g. `train.amp`; may be repeated, and comes before --set
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+}
+
+impl Changes {
+    /// As the language takes them.
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides { set: self.set.clone(), unset: self.unset.clone() }
+    }
+}
+
 /// Which experiments, and what of them to change.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Files {
     /// Experiment files, or folders of them
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
-    /// Override a key or sweep over it, e.g. `train.batch_size=8` or `train.dtype=f32,bf16`; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
+    #[command(flatten)]
+    pub(super) changes: Changes,
     /// The GPU whose memory behaviour counts where no GPU takes part
     #[arg(long, value_name = "NAME", default_value = gpu::DEFAULT, value_parser = gpu_named())]
     pub(super) gpu: &'static Gpu,

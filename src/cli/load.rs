@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstream::AutoStream;
 
-use crate::experiment::{self, Diagnostics, Experiment};
+use crate::experiment::{self, Diagnostics, Experiment, Overrides};
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::model::{Checkpointing, Work};
@@ -22,8 +22,9 @@ use super::inputs;
 pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure> {
     let mut experiments = Vec::new();
     let mut mistakes = Vec::new();
+    let overrides = files.changes.overrides();
     for file in inputs::collect(&files.files)? {
-        match experiment::load_with(&file, &files.set, gpu) {
+        match experiment::load_with(&file, &overrides, gpu) {
             Ok(mut experiment) => {
                 if let Some(settings) = &files.allocator {
                     experiment.cases.iter_mut().for_each(|case| under(settings, case));
@@ -40,12 +41,17 @@ pub(super) fn load(files: &Files, gpu: &Gpu) -> Result<Vec<Experiment>, Failure>
 ///
 /// # Errors
 /// A folder, or the file's mistakes, drawn.
-pub(super) fn one(file: &Path, set: &[String], gpu: &Gpu, tell: impl FnOnce(Diagnostics) -> Diagnostics) -> Result<Experiment, Failure> {
+pub(super) fn one(
+    file: &Path,
+    overrides: &Overrides,
+    gpu: &Gpu,
+    tell: impl FnOnce(Diagnostics) -> Diagnostics,
+) -> Result<Experiment, Failure> {
     if file.is_dir() {
         return Err(Failure::usage(format!("{}: is a folder; here goes one experiment, a .toml file", file.display())));
     }
     inputs::collect(&[file.to_path_buf()])?;
-    experiment::load_with(file, set, gpu).map_err(|mistakes| Failure::usage(drawn(&tell(mistakes))))
+    experiment::load_with(file, overrides, gpu).map_err(|mistakes| Failure::usage(drawn(&tell(mistakes))))
 }
 
 /// Puts a case under other allocator settings than its file's. Its memory limit stays.

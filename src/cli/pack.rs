@@ -6,6 +6,7 @@ use crate::data::{self, PackError, Step};
 use crate::experiment;
 use crate::gpu::Gpu;
 
+use super::args::Changes;
 use super::exit::{Exit, Failure};
 use super::{console, load, places};
 
@@ -25,15 +26,14 @@ pub(super) struct Args {
     /// The file to write
     #[arg(value_name = "OUT.tfrecord")]
     out: PathBuf,
-    /// Override a key, e.g. `data.shuffle=1`; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
 }
 
 /// Packs.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let experiment =
-        experiment::load_with(&args.file, &args.set, Gpu::default_model()).map_err(|mistakes| Failure::usage(load::drawn(&mistakes)))?;
+    let experiment = experiment::load_with(&args.file, &args.changes.overrides(), Gpu::default_model())
+        .map_err(|mistakes| Failure::usage(load::drawn(&mistakes)))?;
     let file = args.file.display();
     let [case] = &experiment.cases[..] else {
         let cases = experiment.cases.len();

@@ -16,7 +16,7 @@ use crate::report::{read, training};
 use crate::train::Outfit;
 use crate::whole;
 
-use super::args::{Calibration, DeviceName, Settings, gpu_named};
+use super::args::{Calibration, Changes, DeviceName, Settings, gpu_named};
 use super::device::Place;
 use super::exit::{Exit, Failure};
 use super::names::Names;
@@ -62,9 +62,8 @@ pub(super) struct Args {
     /// Of a snapshot of several GPUs, the one to draw
     #[arg(long, value_name = "N")]
     device_number: Option<usize>,
-    /// Of an experiment, a key to override, as in `train.batch_size=8`
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     #[command(flatten)]
     calibration: Calibration,
 }
@@ -138,12 +137,12 @@ fn history(args: &Args) -> Result<Option<String>, Failure> {
             (timeline::of_dump(&dump, device, total).map_err(|e| replay::of_file(path, e))?, format!("snapshot, device {device}"))
         }
         Content::Trace(_) | Content::Rmm(_) => {
-            let source = replay::read(path, &args.set, (gpu, &args.calibration), None)?;
+            let source = replay::read(path, &args.changes.overrides(), (gpu, &args.calibration), None)?;
             let config = args.allocator.as_ref().map_or(&source.own, |s| &s.config);
             (timeline::of_replay(&source, config, total), settings_in_words(config))
         }
         Content::Experiment => {
-            let mut case = replay::one_case(path, &args.set, gpu)?;
+            let mut case = replay::one_case(path, &args.changes.overrides(), gpu)?;
             if let Some(settings) = &args.allocator {
                 load::under(settings, &mut case);
             }

@@ -112,7 +112,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<Exit, Failure> {
     }
     let micro_steps = shares.iter().flat_map(|s| &s.slots).map(waiting_micro_steps).fold(0, u64::saturating_add);
     let progress = Progress::new(cases, micro_steps, !quiet);
-    let context = Context { facts: &facts, setting: &setting, set: &args.files.set, started: SystemTime::now() };
+    let overrides = args.files.changes.overrides();
+    let context = Context { facts: &facts, setting: &setting, overrides: &overrides, started: SystemTime::now() };
     let mut run = Run {
         printed: 0,
         texts: shares.iter().map(|_| None).collect(),

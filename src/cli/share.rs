@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::experiment::{Case, Experiment};
+use crate::experiment::{Case, Experiment, Overrides};
 use crate::ops::RuleContext;
 use crate::predict::predict;
 use crate::record::{DeviceMemory, Predicted};
@@ -77,7 +77,7 @@ pub(super) struct Written {
 pub(super) struct Context<'a> {
     pub(super) facts: &'a Facts,
     pub(super) setting: &'a Setting,
-    pub(super) set: &'a [String],
+    pub(super) overrides: &'a Overrides,
     pub(super) started: SystemTime,
 }
 
@@ -227,7 +227,8 @@ impl Share {
         let run_file = RunFile {
             name: self.name.clone(),
             setting: context.setting.clone(),
-            set: context.set.to_vec(),
+            set: context.overrides.set.clone(),
+            unset: context.overrides.unset.clone(),
             started: run_file::utc(context.started),
             ended: run_file::utc(SystemTime::now()),
             machine: machine::machine(),
@@ -255,8 +256,14 @@ impl Share {
         for left in [&self.outputs.journal, &self.outputs.partial] {
             let _ = std::fs::remove_file(left);
         }
-        let table =
-            Table { name: &self.name, description: &self.description, place: &context.facts.place, measured: true, cases: &reports };
+        let table = Table {
+            name: &self.name,
+            description: &self.description,
+            place: &context.facts.place,
+            measured: true,
+            cases: &reports,
+            verdicts: &[],
+        };
         let fine = table.summary().1 && self.slots.iter().all(|s| !matches!(s.state, State::Ended { failed: Some(_), .. }));
         let held: Option<DeviceMemory> = ended.iter().rev().find_map(|(_, f)| f.device_memory);
         let device = held.map(|held| load::in_words(&held)).unwrap_or_default();

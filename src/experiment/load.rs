@@ -20,14 +20,23 @@ use crate::model::Work;
 /// # Errors
 /// All of its mistakes.
 pub fn load(path: &Path) -> Result<Experiment, Diagnostics> {
-    load_with(path, &[], Gpu::default_model())
+    load_with(path, &Overrides::default(), Gpu::default_model())
 }
 
-/// Loads an experiment file with overrides, `key=value[,value…]` each, for a GPU: what runs may depend on the model.
+/// What is to be otherwise than a file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `key=value[,value…]` each.
+    pub set: Vec<String>,
+    /// Keys that the file or its sweep sets, to be as if it did not; that comes before what is set.
+    pub unset: Vec<String>,
+}
+
+/// Loads an experiment file with overrides, for a GPU: what runs may depend on the model.
 ///
 /// # Errors
 /// All mistakes in the file and the overrides.
-pub fn load_with(path: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
+pub fn load_with(path: &Path, overrides: &Overrides, gpu: &Gpu) -> Result<Experiment, Diagnostics> {
     let shown = path.display().to_string();
     let name = path.file_stem().map_or_else(|| shown.clone(), |s| s.to_string_lossy().into_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -63,7 +72,7 @@ pub fn load_str(name: &str, text: &str, overrides: &[String]) -> Result<Experime
 /// # Errors
 /// All mistakes in the text and the overrides.
 pub fn load_str_for(name: &str, text: &str, folder: &Path, overrides: &[String], gpu: &Gpu) -> Result<Experiment, Diagnostics> {
-    Draft::read(name, text, folder, gpu).load(overrides)
+    Draft::read(name, text, folder, gpu).load(&Overrides { set: overrides.to_vec(), unset: Vec::new() })
 }
 
 /// An experiment's text, read once, to be loaded under one set of overrides after the other.
@@ -93,18 +102,22 @@ impl Draft {
         Self { name: name.to_owned(), shown, folder: folder.to_path_buf(), text, gpu: gpu.clone(), root, mistakes }
     }
 
-    /// The experiment with overrides, `key=value[,value…]` each.
+    /// The experiment with overrides.
     ///
     /// # Errors
     /// All mistakes in the text and the overrides.
-    pub fn load(&self, overrides: &[String]) -> Result<Experiment, Diagnostics> {
+    pub fn load(&self, overrides: &Overrides) -> Result<Experiment, Diagnostics> {
         let Draft { name, shown, folder, text, gpu, root, mistakes } = self;
         let mut root = root.clone();
         let mut found = Found { once: mistakes.clone(), ..Found::default() };
         let broken = !found.once.is_empty();
         found.places = found.once.iter().filter_map(|m| m.span).collect();
         let mut axes = sweep::axes(&root, &mut found.once);
-        for (source, argument) in (1..).zip(overrides) {
+        let after = u32::try_from(overrides.set.len()).unwrap_or(u32::MAX).saturating_add(1);
+        for (source, argument) in (after..).zip(&overrides.unset) {
+            set::unset(source, argument, &mut root, &mut axes, &mut found.once);
+        }
+        for (source, argument) in (1..).zip(&overrides.set) {
             set::apply(source, argument, &mut root, &mut axes, &mut found.once);
         }
         let mut cases = Vec::new();
@@ -147,8 +160,10 @@ impl Draft {
         if found.is_empty() {
             return Ok(Experiment { name: name.clone(), description, cases });
         }
-        let named = |source: &String| Source { name: "--set".to_owned(), text: source.clone() };
-        let sources = std::iter::once(Source { name: shown.clone(), text: text.clone() }).chain(overrides.iter().map(named)).collect();
+        let named = |name: &str, text: &String| Source { name: name.to_owned(), text: text.clone() };
+        let file = std::iter::once(named(shown, text));
+        let set = overrides.set.iter().map(|text| named("--set", text));
+        let sources = file.chain(set).chain(overrides.unset.iter().map(|text| named("--unset", text))).collect();
         Err(Diagnostics::new(sources, found.list(&axes)))
     }
 }

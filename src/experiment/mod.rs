@@ -25,4 +25,4 @@ mod words;
 
 pub use case::{Case, Experiment};
 pub use diagnostic::{Diagnostic, Diagnostics, Source, Span};
-pub use load::{Draft, load, load_str, load_str_for, load_with};
+pub use load::{Draft, Overrides, load, load_str, load_str_for, load_with};

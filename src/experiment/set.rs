@@ -1,11 +1,13 @@
 //! `--set key=value[,value…]`: one value replaces what the file says, several are an axis of the sweep. `4..64:4` is a range.
+//! `--unset key`: what the file says of it does not count.
 
 use super::diagnostic::{Diagnostic, Span};
 use super::document::{Data, Node, parse_value};
 use super::read::Reader;
-use super::sweep::{Axis, Key, SWEPT, distinct, set, swept, swept_names};
+use super::sweep::{self, Axis, Key, SWEPT, distinct, set, swept, swept_names};
 use super::train::MOST_VALUES;
 use super::words::short;
+use crate::model::field::{Kind, Presence};
 
 /// Applies one argument, whose text is source number `source`, to a document and its axes.
 pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
@@ -15,6 +17,65 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
         mistakes.push(Diagnostic::new(place(0, argument.len()), message).hint("for example `--set train.batch_size=8,16`"));
         return;
     };
+    let Some(path) = path(source, key, mistakes) else { return };
+    let offset = key.len() + 1;
+    let Some(nodes) = elements(source, values, offset, mistakes) else { return };
+    let Some(nodes) = distinct(key, place(offset, argument.len()), nodes, mistakes) else { return };
+    let name = name(&path);
+    match axes.iter_mut().find(|axis| axis.name() == name) {
+        Some(axis) => *axis = Axis { path, values: nodes },
+        None if nodes.len() == 1 => {
+            if let Err(mistake) = set(root, &path, &nodes[0]) {
+                mistakes.push(mistake);
+            }
+        }
+        None => axes.push(Axis { path, values: nodes }),
+    }
+}
+
+/// Takes the key that is argument number `source` away from a document and from its axes.
+pub(super) fn unset(source: u32, key: &str, root: &mut Node, axes: &mut Vec<Axis>, mistakes: &mut Vec<Diagnostic>) {
+    let whole = Span { source, start: 0, end: key.len() };
+    if key.contains('=') {
+        let message = "what is unset is a key, without a value";
+        mistakes.push(Diagnostic::new(whole, message).hint("for example `--unset train.amp`; `--set` gives a key a value"));
+        return;
+    }
+    let Some(path) = path(source, key, mistakes) else { return };
+    let name = name(&path);
+    if is_required(&path) {
+        let message = format!("`{}` is required and cannot be unset", short(&name));
+        mistakes.push(Diagnostic::new(whole, message).hint(format!("`--set {}=…` changes it", short(&name))));
+        return;
+    }
+    let axes_before = axes.len();
+    axes.retain(|axis| axis.name() != name);
+    let was_written = sweep::unset(root, &path);
+    if !was_written && axes.len() == axes_before {
+        mistakes.push(Diagnostic::new(whole, format!("`{}` is not set, so that there is nothing to unset", short(&name))));
+    }
+}
+
+/// Whether a table of the language must have the field at the end of that path.
+fn is_required(path: &[Key]) -> bool {
+    let mut fields = swept(&path[0].0);
+    let mut is_required = false;
+    for (key, _) in &path[1..] {
+        let Some(field) = fields.and_then(|fields| fields.iter().find(|field| field.name == key)) else { return false };
+        is_required = matches!(field.presence, Presence::Required);
+        fields = if let Kind::Table(fields) = field.kind { Some(fields) } else { None };
+    }
+    is_required
+}
+
+/// A path as it is written.
+fn name(path: &[Key]) -> String {
+    path.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>().join(".")
+}
+
+/// The path that `key`, at the beginning of argument number `source`, is; `None` where nothing there can be overridden.
+fn path(source: u32, key: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Vec<Key>> {
+    let place = |start: usize, end: usize| Span { source, start, end };
     let mut path: Vec<Key> = Vec::new();
     let mut start = 0;
     for part in key.split('.') {
@@ -35,21 +96,9 @@ pub(super) fn apply(source: u32, argument: &str, root: &mut Node, axes: &mut Vec
             reader.unknown(*span, &format!("`{}` cannot be overridden", short(first)), first, &swept_names());
         }
         mistakes.append(&mut reader.mistakes);
-        return;
+        return None;
     }
-    let offset = key.len() + 1;
-    let Some(nodes) = elements(source, values, offset, mistakes) else { return };
-    let Some(nodes) = distinct(key, place(offset, argument.len()), nodes, mistakes) else { return };
-    let name = path.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>().join(".");
-    match axes.iter_mut().find(|axis| axis.name() == name) {
-        Some(axis) => *axis = Axis { path, values: nodes },
-        None if nodes.len() == 1 => {
-            if let Err(mistake) = set(root, &path, &nodes[0]) {
-                mistakes.push(mistake);
-            }
-        }
-        None => axes.push(Axis { path, values: nodes }),
-    }
+    Some(path)
 }
 
 /// The values between top-level commas.

@@ -152,6 +152,18 @@ pub(super) fn case(root: &Node, axes: &[Axis], mut index: u64, mistakes: &mut Ve
     (key, root)
 }
 
+/// Takes away what is written at that path; whether something was.
+pub(super) fn unset(node: &mut Node, path: &[Key]) -> bool {
+    let (Some(((key, _), rest)), Data::Table(entries)) = (path.split_first(), &mut node.data) else { return false };
+    let Some(at) = entries.iter().position(|e| e.key == *key) else { return false };
+    let entries = Rc::make_mut(entries);
+    if rest.is_empty() {
+        entries.remove(at);
+        return true;
+    }
+    unset(&mut entries[at].value, rest)
+}
+
 fn without(node: &Node, key: &str) -> Node {
     let entries = node.table().unwrap_or_default().iter().filter(|e| e.key != key).cloned().collect();
     Node { span: node.span, data: Data::Table(Rc::new(entries)) }

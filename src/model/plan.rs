@@ -260,6 +260,15 @@ impl Plan {
         self.schedule[index]
     }
 
+    /// Makes it as many steps long. Where lengths vary they start over after the last.
+    pub fn train_for(&mut self, steps: u64) {
+        if self.schedule.len() > 1 {
+            let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+            self.schedule = self.schedule.iter().copied().cycle().take(steps).collect();
+        }
+        self.settings.steps = steps;
+    }
+
     /// The state whose buffer is complete once tensor number `last` has been moved: those up to it that share one with it.
     #[must_use]
     pub fn flat_until(&self, last: usize) -> std::ops::Range<usize> {

@@ -41,17 +41,18 @@ pub fn roomy(gpu: &Gpu) -> Gpu {
     Gpu { total_memory: ROOMY, ..gpu.clone() }
 }
 
-/// Whether `work` runs in `limit` bytes of reserved memory, or in the configuration's own limit where that is lower.
+/// Whether `work` runs in `limit` bytes of reserved memory, or in the configuration's own limit where that is lower; and what each phase
+/// holds there, up to the one that runs out, if one does.
 #[must_use]
-pub fn room<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: &AllocatorConfig, limit: u64) -> Room {
+pub fn room<'a>(work: &Work, cx: impl Into<RuleContext<'a>>, config: &AllocatorConfig, limit: u64) -> (Room, Foreseen) {
     let cx = cx.into();
     let limit = config.limit(cx.gpu.total_memory).map_or(limit, |own| own.min(limit));
     let gpu = roomy(cx.gpu);
     let cx = RuleContext { gpu: &gpu, ..cx };
-    let (limited, shortage) = tried(work, cx, config.with_limit(Some(limit)));
-    let rows = if shortage.is_none() { limited } else { foresee(work, cx, config.with_limit(None)) };
-    let (peak, reserved) = most(rows.once());
-    Room { limit, shortage, reserved, peak }
+    let (rows, shortage) = tried(work, cx, config.with_limit(Some(limit)));
+    let without = shortage.is_some().then(|| foresee(work, cx, config.with_limit(None)));
+    let (peak, reserved) = most(without.as_ref().unwrap_or(&rows).once());
+    (Room { limit, shortage, reserved, peak }, rows)
 }
 
 /// The rows of `work`, and where memory runs out, if it does.

@@ -20,6 +20,9 @@ pub struct RunFile {
     pub setting: Setting,
     /// The command line's `--set`, as given.
     pub set: Vec<String>,
+    /// Its `--unset`; absent where there was none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
     /// When it began, UTC.
     pub started: Datetime,
     /// When it ended, UTC.

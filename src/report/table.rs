@@ -35,6 +35,8 @@ pub struct Table<'a> {
     pub measured: bool,
     /// Its cases.
     pub cases: &'a [CaseReport],
+    /// Of each case in a few words whether it fits; empty where that is not asked.
+    pub verdicts: &'a [String],
 }
 
 /// A cell: its text and how it looks.
@@ -146,13 +148,16 @@ impl Table<'_> {
         let mut head = vec![("case", HEAD)];
         self.figure_heads(&mut head);
         head.extend([("  at", HEAD), ("rows", HEAD)]);
+        if !self.verdicts.is_empty() {
+            head.push(("  fits", HEAD));
+        }
         let mut rows = vec![head.into_iter().map(|(t, s)| (t.to_string(), s)).collect()];
-        let lines = cases.iter().filter_map(|case| {
+        let lines = cases.iter().enumerate().filter_map(|(number, case)| {
             let peak = case.peak()?;
             let style = if case.ran_out() { BAD } else { PLAIN };
             let mut cells = vec![(case.labels.case.clone(), style)];
             self.figures(&mut cells, peak, style);
-            let at = if self.measured { format!("  {}, {}", place(peak.at), largest(peak)) } else { format!("  {}", place(peak.at)) };
+            let at = format!("  {}", place(peak.at));
             let off = case.rows.iter().filter(|r| !r.exact()).count();
             let count = match (self.measured, off) {
                 (false, _) => ((case.rows.len() + case.left_out).to_string(), style),
@@ -160,8 +165,10 @@ impl Table<'_> {
                 (true, _) => (format!("{off} of {} ≠", case.rows.len()), BAD),
             };
             cells.extend([(at, style), count]);
-            if case.ran_out() {
-                cells.push(("out of memory".to_string(), style));
+            match self.verdicts.get(number) {
+                Some(verdict) => cells.push((format!("  {verdict}"), style)),
+                None if case.ran_out() => cells.push(("out of memory".to_string(), style)),
+                None => {}
             }
             Some(cells)
         });

@@ -33,7 +33,7 @@ pub(crate) fn recorded(path: &Path) -> Rows {
 /// The predictor's rows of a case, those of a failure apart.
 pub(crate) fn predicted<'a>(path: &Path, cx: impl Into<RuleContext<'a>>) -> Result<(Rows, Option<Memory>), String> {
     let cx = cx.into();
-    let experiment = runner::experiment::load_with(path, &[], cx.gpu).map_err(|e| e.to_string())?;
+    let experiment = runner::experiment::load_with(path, &Default::default(), cx.gpu).map_err(|e| e.to_string())?;
     let case = &experiment.cases[0];
     let mut failure = None;
     let mut rows = Rows::new();

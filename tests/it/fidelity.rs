@@ -61,7 +61,7 @@ impl Observer for Log {
 }
 
 fn measured(path: &Path, gpu: &Gpu, scratch: Rc<dyn Scratch>) -> Rows {
-    let case = runner::experiment::load_with(path, &[], gpu).unwrap().cases.swap_remove(0);
+    let case = runner::experiment::load_with(path, &Default::default(), gpu).unwrap().cases.swap_remove(0);
     let allocator = Allocator::new(case.allocator, Box::new(Placement::new(gpu.total_memory)));
     let exec = Exec::new(gpu.clone(), Device::Virtual, Memory::new(allocator)).with_scratch(scratch);
     let mut log = Log::default();

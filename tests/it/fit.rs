@@ -16,8 +16,17 @@ fn predict_says_whether_it_fits_and_by_how_much() {
     // Some 5 GB of batch and output: the context decides.
     let large = ["predict", "small.toml", "--gpu", "t4", "--set", "train.batch_size=1,250000000,320000000"];
     let out = s.run(&large).exits(1);
-    assert!(out.stdout.contains("does not fit in t4's 14.58 GiB beside"), "{}", out.stdout);
-    assert!(out.stdout.contains("of 3 cases; in train.batch_size=320000000 out of memory in step 1 "), "{}", out.stdout);
+    assert!(out.stdout.contains("2 of 3 cases do not fit in t4's 14.58 GiB beside"), "{}", out.stdout);
+    assert!(out.stdout.contains("; train.batch_size=320000000 runs out of memory in step 1 "), "{}", out.stdout);
+    // The table is that of what the sentence speaks of, and says it of each case.
+    let line = |case: &str| out.stdout.lines().find(|l| l.starts_with(&format!("train.batch_size={case} "))).unwrap().to_owned();
+    assert!(line("1").contains("  fits, ") && line("1").ends_with(" GiB left"), "{}", out.stdout);
+    assert!(["250000000", "320000000"].iter().all(|case| line(case).contains("  no: step 1 ")), "{}", out.stdout);
+    assert!(out.stdout.contains("predicted for t4 in 14.") && out.stdout.contains(" for the allocator; figures in MiB"), "{}", out.stdout);
+    let sweep = ["predict", "small.toml", "--memory", "80MiB", "--set", "train.batch_size=1,2", "--set"];
+    let out = s.run(&[&sweep[..], &["train.steps=3"]].concat()).exits(0);
+    assert!(out.stdout.contains("all 2 cases fit in 80.00 MiB for the allocator; "), "{}", out.stdout);
+    assert!(out.stdout.contains(" reserved at most by train.batch_size=") && out.stdout.contains(" in 3 steps, "), "{}", out.stdout);
     assert_eq!(s.run(&["predict", "small.toml", "--quiet"]).exits(0).stdout, "");
     assert!(s.list("results").is_empty());
 }
@@ -41,13 +50,132 @@ fn fit_names_a_batch_that_runs_where_the_next_does_not() {
     let number = |word: usize| sentence.split_whitespace().nth(word).unwrap().trim_end_matches(',').parse::<u64>().unwrap();
     let (fits, next) = (number(2), number(4));
     assert_eq!(next, fits + 1);
+    assert!(sentence.ends_with(" does not, in 10 steps of training"), "{sentence}");
     let run = |batch: u64| {
         let set = format!("train.batch_size={batch}");
-        s.run(&["small.toml", "--device", "virtual", "--set", "allocator.memory_limit=\"1GiB\"", "--set", &set])
+        let settings = ["--set", "allocator.memory_limit=\"1GiB\"", "--set", "train.steps=10", "--set", &set];
+        s.run(&[&["small.toml", "--device", "virtual"], &settings[..]].concat())
     };
     run(fits).exits(0);
     run(next).exits(1);
     assert!(out.stdout.contains("agree") && !out.stdout.contains("DIFFER"), "{}", out.stdout);
+}
+
+#[test]
+fn what_fits_is_to_fit_where_training_goes_on() {
+    // What PyTorch reserves of it grows until the fifth step.
+    let resnet = repository().join("experiments/networks/resnet50.toml");
+    let s = Sandbox::new();
+    let fit = |more: &[&str]| {
+        let args = ["fit", resnet.to_str().unwrap(), "--gpu", "rtx3090", "--json"];
+        let out = s.run(&[&args[..], more].concat());
+        serde_json::from_str::<Value>(&out.exits(0).stdout).unwrap()["cases"][0]["switches"][0].clone()
+    };
+    let (short, own) = (fit(&["--set", "train.steps=1"]), fit(&["--set", "train.steps=12"]));
+    assert_eq!((short["steps"].as_u64(), own["steps"].as_u64()), (Some(10), Some(12)));
+    assert_eq!(short["largest"], own["largest"]);
+    let fits = |batch: u64, steps: u64| {
+        let (batch, steps) = (format!("train.batch_size={batch}"), format!("train.steps={steps}"));
+        let args = ["predict", resnet.to_str().unwrap(), "--gpu", "rtx3090", "-q", "--set", &batch, "--set", &steps];
+        s.run(&args).code == 0
+    };
+    let next = short["largest"].as_u64().unwrap() + 1;
+    assert!(fits(next - 1, 10) && !fits(next, 10));
+    assert!(fits(next, 2), "with two steps more would seem to fit");
+}
+
+#[test]
+fn lengths_that_vary_start_over_where_training_goes_on() {
+    let s = Sandbox::new();
+    let text = "
+[model]
+input = { tokens = { length = 8, vocabulary = 16 } }
+layers = [{ embedding = { num_embeddings = 16, embedding_dim = 4 } }]
+
+[train]
+batch_size = 2
+lengths = [4, 8, 6]
+optimizer = \"sgd\"
+";
+    let once = text.replace("[4, 8, 6]", "[4, 8, 6, 4, 8, 6, 4, 8, 6, 4]");
+    s.write("short.toml", text).write("long.toml", &once);
+    let answer = |file: &str| {
+        let out = s.run(&["fit", file, "--memory", "100MiB", "--verify"]).exits(0).stdout;
+        out.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(answer("short.toml"), answer("long.toml"));
+}
+
+#[test]
+fn bf16_takes_the_place_of_autocast() {
+    let s = Sandbox::new();
+    let names = |settings: &[&str]| switches(&s, settings);
+    let plain = names(&[]);
+    assert!(plain.iter().any(|n| n == "dtype = \"bf16\"") && plain.iter().any(|n| n == "amp = \"bf16\""), "{plain:?}");
+    let amp = names(&["--set", "train.amp=bf16"]);
+    assert!(amp.iter().any(|n| n == "dtype = \"bf16\", no amp") && !amp.iter().any(|n| n == "amp = \"bf16\""), "{amp:?}");
+    let bf16 = names(&["--set", "train.dtype=bf16"]);
+    assert!(!bf16.iter().any(|n| n.contains("amp")), "{bf16:?}");
+    // It is what such a file needs.
+    let needs = |settings: &[&str], switch: &str| {
+        let out = s.run(&[&["fit", "small.toml", "--memory", "256MiB", "--json"], settings].concat()).exits(0);
+        let answer: Value = serde_json::from_str(&out.stdout).unwrap();
+        let all = answer["cases"][0]["switches"].as_array().unwrap().clone();
+        all.into_iter().find(|s| s["switch"] == switch).unwrap()["peak"].as_u64().unwrap()
+    };
+    assert_eq!(needs(&["--set", "train.amp=bf16"], "dtype = \"bf16\", no amp"), needs(&[], "dtype = \"bf16\""));
+}
+
+#[test]
+fn batch_norm_is_told_to_see_smaller_batches() {
+    let s = Sandbox::new();
+    s.write("norm.toml", &SMALL.replace("{ linear = { out_features = 4 } }", "{ linear = { out_features = 4 } }, \"batch_norm\""));
+    let out = s.run(&["fit", "norm.toml", "--memory", "256MiB", "--set", "train.batch_size=8"]).exits(0);
+    assert!(out.stdout.contains("  the same effective batch, but batch_norm sees smaller batches\n"), "{}", out.stdout);
+    s.write("small.toml", SMALL);
+    let out = s.run(&["fit", "small.toml", "--memory", "256MiB", "--set", "train.batch_size=8"]).exits(0);
+    assert!(out.stdout.contains("  the same effective batch\n") && !out.stdout.contains("batch_norm"), "{}", out.stdout);
+}
+
+#[test]
+fn sizes_may_have_a_fraction() {
+    let s = Sandbox::new();
+    s.write("small.toml", SMALL);
+    let limit = |size: &str| {
+        let out = s.run(&["fit", "small.toml", "--memory", size, "--json"]).exits(0);
+        serde_json::from_str::<Value>(&out.stdout).unwrap()["memory_limit"].as_u64().unwrap()
+    };
+    // 23.14 × 2³⁰ = 24846385807.36; no binary fraction takes part.
+    assert_eq!((limit("23.14GiB"), limit("0.1GB"), limit("1.5 GiB")), (24_846_385_807, 100_000_000, 3 << 29));
+    s.run(&["fit", "small.toml", "--memory", "1.5"]).exits(2).complains(&["23.14GiB"]);
+    let own = |size: &str| s.run(&["predict", "small.toml", "--set", &format!("allocator.memory_limit=\"{size}\"")]);
+    assert!(own("90.25MiB").exits(0).stdout.contains("its memory_limit of 90.25 MiB"));
+    own("90.25B").exits(2);
+}
+
+#[test]
+fn a_key_is_unset_for_every_command_that_sets() {
+    let s = Sandbox::new();
+    s.write("amp.toml", &SMALL.replace("steps = 1", "steps = 1\namp = \"bf16\"")).write("small.toml", SMALL);
+    let of = |command: &[&str], file: &str, more: &[&str]| s.run(&[command, &[file], more].concat()).exits(0).stdout;
+    let unset = ["--unset", "train.amp"];
+    for command in [&["predict"][..], &["explain"], &["summary"], &["replay"], &["export", "torch"]] {
+        let without = of(command, "amp.toml", &unset);
+        // But for the file's name it is the file without the key.
+        let small = of(command, "small.toml", &[]);
+        assert_eq!(without.split_once('\n').unwrap().1, small.split_once('\n').unwrap().1, "{command:?}");
+    }
+    assert_ne!(of(&["explain"], "amp.toml", &[]), of(&["explain"], "amp.toml", &unset));
+    s.run(&["amp.toml", "--device", "virtual", "--unset", "train.amp", "-q"]).exits(0);
+    assert!(s.read("results/amp.run.toml").contains("unset = [\"train.amp\"]"));
+    s.run(&["check", "amp.toml", "--unset", "train.batch_size"])
+        .exits(2)
+        .complains(&["`train.batch_size` is required and cannot be unset"]);
+    s.run(&["check", "amp.toml", "--unset", "train.seed"]).exits(2).complains(&["`train.seed` is not set", "--> --unset:1:1"]);
+    // An axis is gone with its key.
+    s.write("sweep.toml", &format!("{SMALL}\n[sweep]\ntrain.amp = [\"f16\", \"bf16\"]\n"));
+    s.run(&["sweep.toml", "--device", "virtual", "--unset", "train.amp", "-q"]).exits(0);
+    assert!(!s.read("results/sweep.csv").contains("train.amp"));
 }
 
 /// Every answer on these experiments, each as JSON, after runs of what fits and of what comes next.
@@ -200,7 +328,8 @@ fn a_switch_that_ends_elsewhere_says_why() {
             .replace("steps = 1", "steps = 1\ncheckpointing = { segments = 2 }"),
     );
     let out = s.run(&["fit", "deep.toml", "--memory", "1GiB", "--axis", "train.checkpointing.segments"]).exits(0);
-    assert!(out.stdout.contains("train.checkpointing.segments = 5 fits, and 6 is refused: 6 segments of a model with 5"), "{}", out.stdout);
+    let sentence = "train.checkpointing.segments = 5 fits, in 10 steps of training, and 6 is refused: 6 segments of a model with 5";
+    assert!(out.stdout.contains(sentence), "{}", out.stdout);
     assert!(out.stdout.contains("checkpointing = true: train.checkpointing.segments = 1 is refused: "), "{}", out.stdout);
 }
 
@@ -220,7 +349,7 @@ fn predict_asks_of_so_much_memory_as_fit_does() {
     let s = Sandbox::new();
     s.write("small.toml", SMALL);
     let out = s.run(&["predict", "small.toml", "--memory", "80MiB"]).exits(0);
-    assert!(out.stdout.contains("fits in 80.00 MiB for the allocator; "), "{}", out.stdout);
+    assert!(out.stdout.contains("fits in 80.00 MiB for the allocator; ") && out.stdout.contains(" at most in 1 step, "), "{}", out.stdout);
     let out = s.run(&["predict", "small.toml", "--memory", "8MiB"]).exits(1);
     let (out, verdict) = (&out, "does not fit in 8.00 MiB for the allocator; out of memory in step 1 forward, asking for ");
     assert!(out.stdout.contains(verdict), "{}", out.stdout);
@@ -233,9 +362,14 @@ fn predict_asks_of_so_much_memory_as_fit_does() {
     assert!(out.stdout.contains("fits in 1.00 TiB for the allocator") || out.stdout.contains("1024.00 GiB"), "{}", out.stdout);
     let out = s.run(&["predict", "small.toml", "--memory", "1GiB", "--set", "allocator.memory_limit=\"90MiB\""]).exits(0);
     assert!(out.stdout.contains("fits in its memory_limit of 90.00 MiB"), "{}", out.stdout);
-    // What fit finds is what predict says.
+    // Expandable segments grow by whole pages.
+    let out = s.run(&["predict", "small.toml", "--memory", "78MiB", "--set", "allocator.expandable_segments=true"]).exits(0);
+    assert!(out.stdout.contains("82.00 MiB reserved at most in 1 step, whole pages reach 4.00 MiB past the limit"), "{}", out.stdout);
+    // What fit finds is what predict says of as many steps.
     let found = as_written(&s, "small.toml", "train.batch_size")["largest"].as_u64().unwrap();
-    let with = |batch: u64| s.run(&["predict", "small.toml", "--memory", "1GiB", "--set", &format!("train.batch_size={batch}")]);
+    let with = |batch: u64| {
+        s.run(&["predict", "small.toml", "--memory", "1GiB", "--set", "train.steps=10", "--set", &format!("train.batch_size={batch}")])
+    };
     with(found).exits(0);
     with(found + 1).exits(1);
 }
@@ -292,7 +426,8 @@ optimizer = \"sgd\"
     s.write("positions.toml", text);
     let fit = ["fit", "positions.toml", "--memory", "1GiB", "--axis", "model.input.tokens.length"];
     let out = s.run(&[&fit[..], &["--verify"]].concat()).exits(0);
-    let sentence = "model.input.tokens.length = 32 fits, and 33 is refused: position_embedding knows 32 positions, but its input has 33";
+    let sentence = "model.input.tokens.length = 32 fits, in 10 steps of training, and 33 is refused: position_embedding knows 32 positions, but its \
+                    input has 33";
     assert!(out.stdout.contains(sentence), "{}", out.stdout);
     assert!(!out.stdout.contains("DIFFER"), "{}", out.stdout);
     let json: Value = serde_json::from_str(&s.run(&[&fit[..], &["--json"]].concat()).exits(0).stdout).unwrap();

@@ -32,7 +32,7 @@ fn measured(path: &Path, gpu: &Gpu, scratch: Rc<dyn Scratch>) -> Sizes {
         fn row(&mut self, _: &Measured) {}
         fn micro_step(&mut self, _: &MicroStep) {}
     }
-    let case = runner::experiment::load_with(path, &[], gpu).unwrap().cases.swap_remove(0);
+    let case = runner::experiment::load_with(path, &Default::default(), gpu).unwrap().cases.swap_remove(0);
     let mut allocator = Allocator::new(case.allocator, Box::new(Placement::new(gpu.total_memory)));
     let sizes = Rc::new(RefCell::new(Sizes::new()));
     let heard = Rc::clone(&sizes);
@@ -69,7 +69,7 @@ fn predicted(path: &Path, cx: RuleContext<'_>) -> Sizes {
         }
     }
     let mut log = Log::default();
-    let case = runner::experiment::load_with(path, &[], cx.gpu).unwrap().cases.swap_remove(0);
+    let case = runner::experiment::load_with(path, &Default::default(), cx.gpu).unwrap().cases.swap_remove(0);
     let _ = runner::predict::predict_with(&case.work, cx, case.allocator.clone(), Some(&mut log));
     log.sizes.retain(|&size| size != 0);
     log.sizes

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use runner::alloc::AllocatorConfig;
-use runner::experiment::{Case, load_with};
+use runner::experiment::{Case, Overrides, load_with};
 use runner::gpu::Gpu;
 use runner::ops::RuleContext;
 use runner::predict::room::{most, room, tried};
@@ -46,7 +46,7 @@ fn hold(name: &str, case: &Case, (gpu, scratch): (&Gpu, &dyn Scratch), settings:
             let (rows, missing) = foreseen.level();
             let text = |rows, left_out| {
                 let cases = [CaseReport { labels: Labels::default(), rows: join(&[], rows), left_out }];
-                Table { name: "", description: "", place: "", measured: false, cases: &cases }.render()
+                Table { name: "", description: "", place: "", measured: false, cases: &cases, verdicts: &[] }.render()
             };
             assert_eq!(text(&rows, missing), text(&whole, 0), "{what}");
         }
@@ -54,9 +54,13 @@ fn hold(name: &str, case: &Case, (gpu, scratch): (&Gpu, &dyn Scratch), settings:
     left_out
 }
 
+fn setting(set: Vec<String>) -> Overrides {
+    Overrides { set, ..Overrides::default() }
+}
+
 /// A file's cases with so many steps.
 fn cases(file: &Path, steps: u64, gpu: &Gpu) -> Vec<Case> {
-    load_with(file, &[format!("train.steps={steps}")], gpu).map(|experiment| experiment.cases).unwrap_or_default()
+    load_with(file, &setting(vec![format!("train.steps={steps}")]), gpu).map(|experiment| experiment.cases).unwrap_or_default()
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn whatever_a_loop_does_besides() {
     for way in ways {
         for steps in [1, 2, 3, 4, 5, 6, 8, 70] {
             let set: Vec<String> = way.iter().map(|s| (*s).to_owned()).chain([format!("train.steps={steps}")]).collect();
-            let Ok(experiment) = load_with(&s.path("net.toml"), &set, gpu) else {
+            let Ok(experiment) = load_with(&s.path("net.toml"), &setting(set.clone()), gpu) else {
                 assert!(!way.is_empty() && way[0].contains("lengths") && steps != 4, "{set:?} is refused");
                 continue;
             };
@@ -148,7 +152,7 @@ fn room_is_the_same_for_any_number_of_steps() {
     s.write("small.toml", SMALL);
     let of = |steps| {
         let case = cases(&s.path("small.toml"), steps, gpu).swap_remove(0);
-        room(&case.work, gpu, &case.allocator, 1 << 30)
+        room(&case.work, gpu, &case.allocator, 1 << 30).0
     };
     assert_eq!(of(5), of(10_000_000));
 }

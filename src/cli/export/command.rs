@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::torch::script;
+use crate::cli::args::Changes;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{console, load, places};
 use crate::gpu::Gpu;
@@ -37,9 +38,8 @@ struct Torch {
     /// The experiment
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Override a key or sweep over it; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     /// Where to write [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
     places::check([args.file.as_path()], output)?;
     let gpu = Gpu::default_model();
-    let text = script(&load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?);
+    let text = script(&load::one(&args.file, &args.changes.overrides(), gpu, |mistakes| mistakes)?);
     match output {
         None => console::print_always(&text)?,
         Some(path) => {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::switches::{Switch, switches};
-use super::trial::Trial;
+use super::switches::{LOWER_PRECISION, SAME_BATCH, SAME_BATCH_BUT_NORM, Switch, switches};
+use super::trial::{STEPS_OF_TRAINING_THAT_GOES_ON, Trial};
 use crate::cli::args::Told;
-use crate::experiment::Case;
+use crate::experiment::{Case, Overrides};
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::predict::room::{ends_well, most};
@@ -16,8 +16,16 @@ const TOLD: usize = 4;
 /// What would fit into `limit` bytes, each in words. Of a case whose batches come from files nothing is tried.
 pub(in crate::cli) fn cheapest(experiment: &str, case: &Case, (gpu, scratch): (&Gpu, &Told), limit: u64) -> Vec<String> {
     let Some(text) = toml::to_string(&case.resolved).ok().filter(|_| case.feed.is_none()) else { return Vec::new() };
-    let (name, folder) = (experiment.to_owned(), Path::new("").to_path_buf());
-    let base = Trial { name, text, folder, settings: Vec::new(), gpu: gpu.clone(), scratch, limit };
+    let base = Trial {
+        name: experiment.to_owned(),
+        text,
+        folder: Path::new("").to_path_buf(),
+        overrides: Overrides::default(),
+        gpu: gpu.clone(),
+        scratch,
+        limit,
+        steps: STEPS_OF_TRAINING_THAT_GOES_ON,
+    };
     let mut list = switches(&base, &case.resolved);
     list.sort_by_key(cost);
     list.iter().filter_map(fits).take(TOLD).collect()
@@ -25,13 +33,13 @@ pub(in crate::cli) fn cheapest(experiment: &str, case: &Case, (gpu, scratch): (&
 
 /// What a switch costs, cheap first: nothing, a slower step, a slower backward pass, precision, another result.
 fn cost(switch: &Switch<'_>) -> u32 {
-    let sets = |key: &str| switch.trial.settings.iter().any(|s| s.starts_with(key));
+    let sets = |key: &str| switch.trial.overrides.set.iter().any(|s| s.starts_with(key));
     match switch.note {
         "" if sets("allocator.") => 0,
         "" if !sets("train.checkpointing") => 1,
         "" => 3,
-        "the same effective batch" => 2,
-        "lower precision" => 4,
+        SAME_BATCH | SAME_BATCH_BUT_NORM => 2,
+        LOWER_PRECISION => 4,
         _ => 5,
     }
 }

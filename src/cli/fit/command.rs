@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use clap::ArgGroup;
 
-use crate::experiment::{Case, Diagnostics, Experiment};
+use crate::experiment::{Case, Diagnostics, Experiment, Overrides};
 use crate::gpu::Gpu;
 use crate::meta::format_bytes;
 use crate::model::Work;
@@ -22,8 +22,8 @@ use crate::train::{Observer, Outfit};
 
 use super::render::{Answer, Budget, Outcome, Verified, json, text};
 use super::switches::switches;
-use super::trial::Trial;
-use crate::cli::args::{Calibration, DeviceName, Size, Told, gpu_named};
+use super::trial::{Trial, least_steps};
+use crate::cli::args::{Calibration, Changes, DeviceName, Size, Told, gpu_named};
 use crate::cli::device::Place;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{console, load, machine, record};
@@ -38,6 +38,8 @@ Examples:
 libraries. An experiment's own memory_limit counts where it is less. \
 The answer is the boundary that bisection found: this value fits and the next does not. Larger ones may fit again, where a \
 library's scratch or the allocator's rounding shrinks; `runner predict` says so of each. \
+All of it speaks of training that goes on: of 10 steps, or of the file's own `steps` where they are more, as memory \
+reserved may still grow in the first of them; what --verify runs is as long. `runner predict` speaks of the file's own. \
 Below the answer stand other ways to train the same model: peak and reserved memory with the file's own \
 values, what backward computes again, and the boundary with each.
 
@@ -67,9 +69,8 @@ pub(in crate::cli) struct Args {
     /// The setting to be made as large as possible
     #[arg(long, value_name = "KEY", default_value = "train.batch_size")]
     axis: String,
-    /// Override a key, e.g. `train.dtype=bf16`; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     /// Run what fits and what does not, and say whether the predictions hold
     #[arg(long)]
     verify: bool,
@@ -94,7 +95,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("--axis {MEMORY_LIMIT}: that is what there is, not what needs it: {instead}")));
     }
     // The axis of a sweep in the file is what is looked for: one value of it stands for all.
-    let first = load::one(&args.file, &args.set, gpu, |mistakes| mistakes)?;
+    let first = load::one(&args.file, &args.changes.overrides(), gpu, |mistakes| mistakes)?;
     if matches!(first.cases[0].work, Work::Script(_)) {
         let message = "[allocations] is a script: it has no batch and nothing to switch; `runner predict` says whether it fits";
         return Err(Failure::usage(format!("{}: {message}", args.file.display())));
@@ -122,8 +123,9 @@ pub(in crate::cli) fn run(args: &Args) -> Result<Exit, Failure> {
 fn set_out(args: &Args, case: &Case, gpu: &Gpu) -> Result<(u64, Experiment), Failure> {
     const POWERS: u32 = 40;
     let with = |value: u64| -> Result<_, Failure> {
-        let set: Vec<String> = args.set.iter().cloned().chain(std::iter::once(format!("{}={value}", args.axis))).collect();
-        let experiment = load::one(&args.file, &set, gpu, |mistakes| mistakes.of_argument(set.len(), "--axis", AXES))?;
+        let mut overrides = args.changes.overrides();
+        overrides.set.push(format!("{}={value}", args.axis));
+        let experiment = load::one(&args.file, &overrides, gpu, |mistakes| mistakes.of_argument(overrides.set.len(), "--axis", AXES))?;
         Ok((value, experiment))
     };
     match own(case, &args.axis) {
@@ -157,7 +159,16 @@ fn answer(
     let text = toml::to_string(&case.resolved).expect("a case spelled out is TOML");
     let gpu = budget.gpu.clone();
     let limit = case.allocator.limit(gpu.total_memory).map_or(budget.limit, |own| own.min(budget.limit));
-    let base = Trial { name: name.to_string(), text, folder: folder.to_path_buf(), settings: Vec::new(), gpu, scratch, limit };
+    let base = Trial {
+        name: name.to_string(),
+        text,
+        folder: folder.to_path_buf(),
+        overrides: Overrides::default(),
+        gpu,
+        scratch,
+        limit,
+        steps: least_steps(axis),
+    };
     let list = switches(&base, &case.resolved);
     let mut trials = vec![("as written".to_string(), "", base)];
     trials.extend(list.into_iter().map(|s| (s.name, s.note, s.trial)));
@@ -213,11 +224,12 @@ fn outcome(trial: &Trial<'_>, axis: &str, start: u64) -> Result<Outcome, Diagnos
         Largest::Nothing => Some(1),
         Largest::All(_) | Largest::Indifferent | Largest::Level(_) => None,
     };
-    let refusal = |value: u64| asked.limited(&[], axis, value).err().map(|mistakes| (value, first(&mistakes)));
+    let refusal = |value: u64| asked.limited(axis, value).err().map(|mistakes| (value, first(&mistakes)));
     let beyond = next.and_then(refusal);
     let again = if let Work::Train(plan) = &case.work { recomputed(plan) } else { (0, 0) };
     let shortage = if largest == Largest::Nothing { asked.shortage(axis, 1) } else { None };
-    Ok(Outcome { peak, reserved, again, largest, beyond, shortage, verified: None })
+    let steps = if let Work::Train(plan) = &case.work { plan.settings.steps } else { 0 };
+    Ok(Outcome { steps, peak, reserved, again, largest, beyond, shortage, verified: None })
 }
 
 /// A run that a prediction foretells.
@@ -250,7 +262,7 @@ fn verify(
             Largest::All(value) | Largest::Level(value) => vec![(value, true)],
             Largest::Indifferent => vec![(start, true)],
         };
-        let cases = values.into_iter().filter_map(|(value, fits)| Some((asked.limited(&[], axis, value).ok()?, fits)));
+        let cases = values.into_iter().filter_map(|(value, fits)| Some((asked.limited(axis, value).ok()?, fits)));
         claims.extend(cases.map(|(case, fits)| Claim { trial: number, case, fits }));
     }
     if place.name() == "host" {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json as object};
 
 use super::command::size;
+use super::trial::STEPS;
 use crate::cli::out_of_memory::foreseen;
 use crate::gpu::{Gpu, Outside};
 use crate::predict::room::Shortage;
@@ -31,6 +32,8 @@ pub(super) enum Verified {
 /// What was found of one way to train.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
+    /// How many steps all of it speaks of.
+    pub(super) steps: u64,
     /// With the file's own values, bytes.
     pub(super) peak: u64,
     pub(super) reserved: u64,
@@ -120,17 +123,19 @@ const BOUNDARY: &str =
     "the boundary that bisection found: larger values may fit again, where a library's scratch or the allocator's rounding shrinks";
 
 fn sentence(axis: &str, base: &Outcome) -> String {
+    // Where steps are the axis, their number is the answer.
+    let of_training = if axis == STEPS { String::new() } else { format!(", in {} steps of training", thousands(u128::from(base.steps))) };
     match (base.largest, &base.beyond) {
-        (Largest::Fits(n), None) => format!("{axis} = {n} fits, {} does not", n + 1),
-        (Largest::Fits(n), Some((next, reason))) => format!("{axis} = {n} fits, and {next} is refused: {reason}"),
+        (Largest::Fits(n), None) => format!("{axis} = {n} fits, {} does not{of_training}", n + 1),
+        (Largest::Fits(n), Some((next, reason))) => format!("{axis} = {n} fits{of_training}, and {next} is refused: {reason}"),
         (Largest::Nothing, None) => {
             let why = base.shortage.as_ref().map(|shortage| format!(": {}", foreseen(shortage))).unwrap_or_default();
-            format!("not even {axis} = 1 fits{why}; as written {} would be reserved without a limit", size(base.reserved))
+            format!("not even {axis} = 1 fits{why}; as written {} would be reserved without a limit{of_training}", size(base.reserved))
         }
         (Largest::Nothing, Some((value, reason))) => format!("no {axis} that was tried fits, and {value} is refused: {reason}"),
-        (Largest::All(n), _) => format!("{axis} = {n} fits, the most that is looked at"),
-        (Largest::Indifferent, _) => format!("memory does not depend on {axis}"),
-        (Largest::Level(n), _) => format!("memory does not grow with {axis} from {n} on"),
+        (Largest::All(n), _) => format!("{axis} = {n} fits{of_training}, the most that is looked at"),
+        (Largest::Indifferent, _) => format!("memory does not depend on {axis}{of_training}"),
+        (Largest::Level(n), _) => format!("memory does not grow with {axis} from {n} on{of_training}"),
     }
 }
 
@@ -200,6 +205,7 @@ fn outcome(name: &str, note: &str, outcome: &Outcome) -> Value {
     object!({
         "switch": name,
         "note": note,
+        "steps": outcome.steps,
         "peak": outcome.peak,
         "reserved": outcome.reserved,
         "forward_bytes": outcome.again.0,

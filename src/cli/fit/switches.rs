@@ -4,8 +4,17 @@
 use toml::{Table, Value};
 
 use super::trial::Trial;
+use crate::experiment::Case;
 use crate::model::field::{Field, Kind};
-use crate::model::layer;
+use crate::model::{Body, Step, Work, layer};
+use crate::ops::Operator;
+
+/// Notes of switches that compute something a little different.
+pub(super) const LOWER_PRECISION: &str = "lower precision";
+/// Losses are averaged over as many samples.
+pub(super) const SAME_BATCH: &str = "the same effective batch";
+/// The same, where statistics are taken of each micro-step.
+pub(super) const SAME_BATCH_BUT_NORM: &str = "the same effective batch, but batch_norm sees smaller batches";
 
 /// A way to train.
 #[derive(Debug, Clone)]
@@ -22,20 +31,24 @@ pub(super) fn switches<'s>(base: &Trial<'s>, resolved: &Table) -> Vec<Switch<'s>
     let has = |key: &str, value: &str| train.get(key).and_then(Value::as_str) == Some(value);
     let is_training = train.get("no_grad") != Some(&Value::Boolean(true)) && !has("mode", "eval");
     let mut list = Vec::new();
-    let mut add = |name: String, note: &'static str, settings: Vec<String>| {
+    let mut without = |name: String, note: &'static str, unset: &[&str], settings: Vec<String>| {
         let mut trial = base.clone();
-        trial.settings.extend(settings);
+        trial.overrides.set.extend(settings);
+        trial.overrides.unset.extend(unset.iter().map(|key| (*key).to_string()));
         list.push(Switch { name, note, trial });
     };
+    let mut add = |name: String, note: &'static str, settings: Vec<String>| without(name, note, &[], settings);
     let set = |settings: &[&str]| settings.iter().map(|s| (*s).to_string()).collect::<Vec<_>>();
-    for amp in ["f16", "bf16"] {
-        if !has("amp", amp) {
-            add(format!("amp = {amp:?}"), "lower precision", set(&[&format!("train.amp={amp}")]));
-        }
+    // Autocast is for what is kept in f32: of another type it casts nothing that would get smaller.
+    for amp in ["f16", "bf16"].into_iter().filter(|amp| has("dtype", "f32") && !has("amp", amp)) {
+        add(format!("amp = {amp:?}"), LOWER_PRECISION, set(&[&format!("train.amp={amp}")]));
     }
     if !has("dtype", "bf16") {
-        add("dtype = \"bf16\"".to_string(), "lower precision", set(&["train.dtype=bf16"]));
+        let amp = train.contains_key("amp");
+        let (name, unset) = if amp { ("dtype = \"bf16\", no amp", &["train.amp"][..]) } else { ("dtype = \"bf16\"", &[][..]) };
+        without(name.to_string(), LOWER_PRECISION, unset, set(&["train.dtype=bf16"]));
     }
+    let mut add = |name: String, note: &'static str, settings: Vec<String>| without(name, note, &[], settings);
     if is_training {
         if train.get("checkpointing") != Some(&Value::Boolean(true)) {
             add("checkpointing = true".to_string(), "", set(&["train.checkpointing=true"]));
@@ -46,10 +59,11 @@ pub(super) fn switches<'s>(base: &Trial<'s>, resolved: &Table) -> Vec<Switch<'s>
         }
         let integer = |key: &str| train.get(key).and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(1);
         let (batch, accumulation) = (integer("batch_size"), integer("accumulation_steps"));
+        let note = if has_batch_norm(base) { SAME_BATCH_BUT_NORM } else { SAME_BATCH };
         for parts in parts(batch) {
             let steps = accumulation.saturating_mul(parts);
             let settings = set(&[&format!("train.batch_size={}", batch / parts), &format!("train.accumulation_steps={steps}")]);
-            add(format!("batch_size = {}, accumulation_steps = {steps}", batch / parts), "the same effective batch", settings);
+            add(format!("batch_size = {}, accumulation_steps = {steps}", batch / parts), note, settings);
         }
         optimizers(&train, &mut add);
     }
@@ -59,10 +73,26 @@ pub(super) fn switches<'s>(base: &Trial<'s>, resolved: &Table) -> Vec<Switch<'s>
     let allocator = resolved.get("allocator").and_then(Value::as_table);
     if allocator.and_then(|a| a.get("expandable_segments")) != Some(&Value::Boolean(true)) {
         let mut trial = base.clone();
-        trial.settings.push("allocator.expandable_segments=true".to_string());
+        trial.overrides.set.push("allocator.expandable_segments=true".to_string());
         list.push(Switch { name: "expandable_segments = true".to_string(), note: "", trial });
     }
     list
+}
+
+/// Whether a batch_norm is among the operators of forward.
+fn has_batch_norm(base: &Trial<'_>) -> bool {
+    let Ok(Case { work: Work::Train(plan), .. }) = base.read().case(&[]) else { return false };
+    let mut bodies: Vec<&Body> = plan.programs.iter().map(|program| &program.forward).collect();
+    while let Some(body) = bodies.pop() {
+        for step in &body.steps {
+            match step {
+                Step::Run { op: Operator::BatchNorm(_), .. } => return true,
+                Step::Checkpoint { body, .. } => bodies.push(body),
+                Step::Run { .. } | Step::Drop(_) => {}
+            }
+        }
+    }
+    false
 }
 
 /// The numbers of segments to try: the one with the lowest peak among powers of two.

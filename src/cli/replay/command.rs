@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::super::args::{Calibration, Settings, Size, gpu_named};
+use super::super::args::{Calibration, Changes, Settings, Size, gpu_named};
 use super::super::exit::{Exit, Failure};
 use super::super::{console, places};
 use super::compare;
@@ -29,7 +29,9 @@ Examples:
   runner replay rmm.log --allocator \"\" --csv compared.csv
 
 With several settings each is a row. Peaks are those of the whole history; fragmentation is the share of the peak reserved that the \
-peak allocated would not have needed; a request that fails is counted, and the history goes on.";
+peak allocated would not have needed; a request that fails is counted, and the history goes on.
+
+Exit code: 0 replayed, requests that failed among them or not; 1 a file cannot be written; 2 bad file or arguments.";
 
 /// Replay a history of allocations through the caching allocator, under one setting or several
 #[derive(Debug, clap::Args)]
@@ -54,9 +56,8 @@ pub(in super::super) struct Args {
     /// Of a snapshot of several GPUs, the one to replay
     #[arg(long, value_name = "N")]
     device_number: Option<usize>,
-    /// Of an experiment, a key to override, as in `train.batch_size=8`
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
     /// Write the comparison, also of one setting
     #[arg(long, value_name = "COMPARED.csv")]
     csv: Option<PathBuf>,
@@ -80,7 +81,7 @@ pub(in super::super) fn run(args: &Args) -> Result<Exit, Failure> {
     let inputs = [&args.addresses].into_iter().flatten().map(PathBuf::as_path).chain(args.calibration.file());
     let outputs = [&args.csv, &args.stats, &args.events].into_iter().flatten().map(PathBuf::as_path);
     places::check(inputs.chain([args.source.as_path()]), outputs)?;
-    let source = source::read(&args.source, &args.set, (args.gpu, &args.calibration), args.device_number)?;
+    let source = source::read(&args.source, &args.changes.overrides(), (args.gpu, &args.calibration), args.device_number)?;
     for note in &source.notes {
         console::note(note);
     }
@@ -153,7 +154,7 @@ fn one(args: &Args, source: &Source, config: AllocatorConfig) -> Result<Exit, Fa
         let more = count(failures.len() - 1, "more request");
         console::tell(format_args!("{more} failed, the last of them {}", place(&args.source, source, *last)));
     }
-    console::print(&memory_summary(allocator.stats(), 0))?;
+    console::print(&format!("{}{}\n", memory_summary(allocator.stats(), 0), compare::fragmentation(allocator.stats())))?;
     Ok(Exit::Done)
 }
 

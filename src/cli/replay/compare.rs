@@ -39,17 +39,32 @@ impl Outcome {
         self.stats.reserved_bytes.all().peak
     }
 
-    /// The share of the most that was reserved that the most that was allocated would not have needed, in thousandths.
     fn fragmentation(&self) -> u64 {
-        let unused = u128::from(self.peak_reserved() - self.peak_allocated());
-        let share = (unused * 1000 + u128::from(self.peak_reserved() / 2)).checked_div(u128::from(self.peak_reserved()));
-        u64::try_from(share.unwrap_or(0)).unwrap_or(1000)
+        thousandths(self.peak_allocated(), self.peak_reserved())
     }
 
     /// Whether memory ran out.
     fn is_oom(&self) -> bool {
         self.failures > 0
     }
+}
+
+/// The share of the most that was reserved that the most that was allocated would not have needed, in thousandths.
+fn thousandths(allocated: u64, reserved: u64) -> u64 {
+    let unused = u128::from(reserved - allocated);
+    let share = (unused * 1000 + u128::from(reserved / 2)).checked_div(u128::from(reserved));
+    u64::try_from(share.unwrap_or(0)).unwrap_or(1000)
+}
+
+fn percent(thousandths: u64) -> String {
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
+}
+
+/// That share in a line, for a single setting.
+pub(super) fn fragmentation(stats: &Stats) -> String {
+    let (allocated, reserved) = (stats.allocated_bytes.all().peak, stats.reserved_bytes.all().peak);
+    let share = percent(thousandths(allocated, reserved));
+    format!("fragmentation: {share}, peak allocated {} of peak reserved {}", format_bytes(allocated), format_bytes(reserved))
 }
 
 const COLUMNS: [&str; 10] = [
@@ -96,7 +111,7 @@ pub(super) fn table(outcomes: &[Outcome]) -> String {
             if o.settings.is_empty() { "PyTorch's defaults".to_owned() } else { o.settings.clone() },
             format_bytes(o.peak_allocated()),
             format_bytes(o.peak_reserved()),
-            format!("{}.{} %", o.fragmentation() / 10, o.fragmentation() % 10),
+            percent(o.fragmentation()),
             o.stats.segment.all().peak.to_string(),
             o.stats.num_device_alloc.to_string(),
             o.stats.num_alloc_retries.to_string(),

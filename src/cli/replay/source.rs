@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::alloc::{AllocatorConfig, Dump, Frame, Op, RMM_HEADER, RmmLog, Trace, call_site};
-use crate::experiment::{self, Case};
+use crate::experiment::{self, Case, Overrides};
 use crate::gpu::Gpu;
 use crate::measure::Entry;
 use crate::meta::{cut, plain};
@@ -78,7 +78,7 @@ pub(in super::super) fn content(path: &Path) -> Result<Content, Failure> {
 /// The file has a mistake, an experiment several cases, or the calibration is of another GPU or for nothing.
 pub(in super::super) fn read(
     path: &Path,
-    set: &[String],
+    overrides: &Overrides,
     (gpu, calibration): (&'static Gpu, &Calibration),
     device: Option<usize>,
 ) -> Result<Source, Failure> {
@@ -99,7 +99,7 @@ pub(in super::super) fn read(
             let log = RmmLog::parse(&text).map_err(|e| of_file(path, e))?;
             Ok(numbered(log.trace, |_| None, false, streams(log.streams)))
         }
-        Content::Experiment => run(path, set, gpu, calibration.scratch(gpu)?),
+        Content::Experiment => run(path, overrides, gpu, calibration.scratch(gpu)?),
     }
 }
 
@@ -174,9 +174,9 @@ fn streams(streams: usize) -> Vec<String> {
 ///
 /// # Errors
 /// The file has mistakes, or several cases.
-pub(in super::super) fn one_case(path: &Path, set: &[String], gpu: &Gpu) -> Result<Case, Failure> {
+pub(in super::super) fn one_case(path: &Path, overrides: &Overrides, gpu: &Gpu) -> Result<Case, Failure> {
     let styled = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let mut cases = experiment::load_with(path, set, gpu).map_err(|mistakes| Failure::usage(mistakes.render(styled)))?.cases;
+    let mut cases = experiment::load_with(path, overrides, gpu).map_err(|mistakes| Failure::usage(mistakes.render(styled)))?.cases;
     if cases.len() != 1 {
         let keys: Vec<&str> = cases.iter().map(|c| c.key.as_str()).collect();
         let message = format!("one case is taken, and there are {}; choose one with --set:\n  {}", keys.len(), keys.join("\n  "));
@@ -186,8 +186,8 @@ pub(in super::super) fn one_case(path: &Path, set: &[String], gpu: &Gpu) -> Resu
 }
 
 /// Runs an experiment on a device that is never full, and takes down what it asks for.
-fn run(path: &Path, set: &[String], gpu: &'static Gpu, scratch: Rc<Told>) -> Result<Source, Failure> {
-    let case = one_case(path, set, gpu)?;
+fn run(path: &Path, overrides: &Overrides, gpu: &'static Gpu, scratch: Rc<Told>) -> Result<Source, Failure> {
+    let case = one_case(path, overrides, gpu)?;
     let mut unlimited = case.clone();
     unlimited.allocator = AllocatorConfig::default();
     let (recorder, _) = record::run(

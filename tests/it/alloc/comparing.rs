@@ -53,7 +53,12 @@ fn an_experiment_replays_as_it_runs() {
     let toml = repository().join("tests/fixtures/snapshots/mlp.toml");
     let toml = toml.to_str().unwrap();
     let ran = s.run(&["summary", toml]).exits(0).stdout;
-    assert_eq!(s.run(&["replay", toml]).exits(0).stdout, ran);
+    let replayed = s.run(&["replay", toml]).exits(0).stdout;
+    let fragmentation = replayed.strip_prefix(&ran).unwrap_or_else(|| panic!("{replayed}"));
+    // The share that a comparison tells.
+    let table = s.run(&["replay", toml, "--allocator", "", "--allocator", ""]).exits(0).stdout;
+    let share = fragmentation.strip_prefix("fragmentation: ").and_then(|line| line.split_once(',')).unwrap().0;
+    assert!(table.lines().nth(1).unwrap().contains(&format!("  {share}  ")), "{fragmentation}{table}");
     s.run(&["replay", toml, "--set", "train.batch_size=1,2"])
         .exits(2)
         .complains(&["one case is taken, and there are 2", "train.batch_size=2"]);

@@ -58,7 +58,7 @@ fn a_replayed_snapshot_and_a_run_have_pytorchs_summary() {
         let expected = std::fs::read_to_string(fixture(&format!("{name}.txt"))).unwrap();
         let s = Sandbox::new();
         let replayed = s.run(&["replay", fixture(&format!("{name}.pickle")).to_str().unwrap()]).exits(0);
-        assert_eq!(replayed.stdout, expected, "{name}");
+        assert!(replayed.stdout.starts_with(&format!("{expected}fragmentation: ")), "{name}: {}", replayed.stdout);
         let settings = if name == "mlp_expandable" { "expandable_segments:True" } else { "" };
         let ran = s.run(&["summary", fixture(&format!("{name}.toml")).to_str().unwrap(), "--allocator", settings]).exits(0);
         assert_eq!(ran.stdout, expected, "{name}");

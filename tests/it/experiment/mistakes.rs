@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use runner::experiment::load_with;
+use runner::experiment::{Overrides, load_with};
 
 /// The folder, relative to the package, so that messages name no machine's paths.
 const FOLDER: &str = "tests/fixtures/mistakes";
@@ -37,8 +37,15 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// A fixture may begin with lines `#! key=value`: what `--set` adds.
-fn overrides(file: &Path) -> Vec<String> {
+/// A fixture may begin with lines `#! key=value`, what `--set` adds, and `#! --unset key`.
+fn overrides(file: &Path) -> Overrides {
     let text = String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned();
-    text.lines().map_while(|l| l.strip_prefix("#! ")).map(str::to_owned).collect()
+    let mut overrides = Overrides::default();
+    for line in text.lines().map_while(|l| l.strip_prefix("#! ")) {
+        match line.strip_prefix("--unset ") {
+            Some(key) => overrides.unset.push(key.to_owned()),
+            None => overrides.set.push(line.to_owned()),
+        }
+    }
+    overrides
 }
