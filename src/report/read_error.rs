@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::meta::{cut, plain};
+use crate::meta::{cut, plain, short};
 
 /// A results file that cannot be read as one.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub enum Mistake {
     Foreign,
     #[error("the header lacks {0}")]
     ColumnsAbsent(String),
-    #[error("the header has `{}` twice", plain(.0))]
+    #[error("the header has `{}` twice", short(.0).escape_debug())]
     ColumnTwice(String),
     #[error("the line has {found} fields, the header {expected}")]
     Fields { found: usize, expected: usize },
@@ -76,17 +76,17 @@ pub enum Mistake {
     EmptyCell,
     #[error("has a character that does not print")]
     ControlCharacter,
-    #[error("`{}` is not a whole number, 0 or more", plain(.0))]
+    #[error("`{}` is not a whole number, 0 or more", short(.0).escape_debug())]
     NotANumber(String),
     #[error("{} is out of range; the largest is 9223372036854775807", plain(.0))]
     TooLarge(String),
-    #[error("`{}` is not one of {known}", plain(found))]
+    #[error("`{}` is not one of {known}", short(found).escape_debug())]
     UnknownWord { found: String, known: String },
     #[error("is empty although {given} is not")]
     HalfGiven { given: String },
     #[error("the row has neither measured nor predicted figures")]
     NoFigures,
-    #[error("is `{}` where predicted − measured is {due}", plain(found))]
+    #[error("is `{}` where predicted − measured is {due}", short(found).escape_debug())]
     NotTheDifference { found: String, due: String },
     #[error("the categories add up to {total}, measured_allocated is {allocated}")]
     CategoriesDoNotAddUp { total: u128, allocated: u64 },
