@@ -48,7 +48,7 @@ fn an_experiments_page_names_its_tensors_and_their_roles() {
     for name in [
         "0.weight",
         "4.bias.grad",
-        "adam state of 2.weight",
+        "exp_avg of 2.weight",
         "batch",
         "output, relu of layer 1.relu",
         "workspace, linear of layer 0.linear",
