@@ -45,14 +45,9 @@ fn an_experiments_page_names_its_tensors_and_their_roles() {
     loads_nothing(&page);
     let data = data(&page);
     let names: Vec<&str> = data["names"].as_array().unwrap().iter().map(|n| n.as_str().unwrap()).collect();
-    for name in [
-        "0.weight",
-        "4.bias.grad",
-        "exp_avg of 2.weight",
-        "batch",
-        "output, relu of layer 1.relu",
-        "workspace, linear of layer 0.linear",
-    ] {
+    for name in
+        ["0.weight", "4.bias.grad", "exp_avg of 2.weight", "batch", "output, relu of layer 1.relu", "workspace, linear of layer 0.linear"]
+    {
         assert!(names.contains(&name), "no {name} in {names:?}");
     }
     assert_eq!(data["phases"][0], serde_json::json!([0, "step 0 model"]));
