@@ -289,12 +289,15 @@ fn is_pipe(_about: &Metadata) -> bool {
 }
 
 /// What `path` stands for where it is a link, be it there or not.
-fn followed(path: &Path) -> PathBuf {
+#[must_use]
+pub fn followed(path: &Path) -> PathBuf {
     let Ok(target) = fs::read_link(path) else { return path.to_path_buf() };
     fs::canonicalize(path).unwrap_or_else(|_| folder_of(path).join(target))
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// Where it lies: the current folder, where nothing is said.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

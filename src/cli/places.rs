@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use crate::whole::{folder_of, followed};
 
 /// Refuses outputs that lie where something is read, or where another one goes.
 ///
@@ -37,14 +38,10 @@ fn place(path: &Path) -> Option<PathBuf> {
         Ok(_) => Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())),
         Err(_) => {
             // A link to what is not there yet stays a link when it is written.
-            let target = fs::read_link(path).map_or_else(|_| path.to_path_buf(), |target| folder(path).join(target));
-            let folder = folder(&target);
+            let target = followed(path);
+            let folder = folder_of(&target);
             let folder = fs::canonicalize(folder).or_else(|_| std::path::absolute(folder)).unwrap_or_else(|_| folder.to_path_buf());
             Some(target.file_name().map_or_else(|| target.clone(), |name| folder.join(name)))
         }
     }
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

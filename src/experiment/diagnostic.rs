@@ -1,11 +1,12 @@
 //! Mistakes in an experiment: all of them, each with its place, its source line and, where one can be given, a hint. Nothing here
 //! decides what is a mistake.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::meta::cut;
 
 /// A stretch of one of the texts that an experiment is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,8 +140,8 @@ impl Diagnostics {
     }
 
     fn draw(&self, diagnostic: &Diagnostic, renderer: &Renderer, columns: &mut Columns) -> String {
-        let title = Level::ERROR.primary_title(clipped(&diagnostic.message));
-        let hints = diagnostic.hints.iter().map(|h| Level::HELP.message(clipped(h)));
+        let title = Level::ERROR.primary_title(cut(&diagnostic.message, LONGEST));
+        let hints = diagnostic.hints.iter().map(|h| Level::HELP.message(cut(h, LONGEST)));
         let Some(span) = diagnostic.span else { return renderer.render(&[Group::with_title(title).elements(hints)]) };
         let name = self.sources[span.source as usize].name.as_str();
         let (number, line, within) = self.line(span);
@@ -165,13 +166,6 @@ const MOST_DRAWN: usize = 50;
 
 /// Characters of a message: more than the language's own words come to, so that what is cut is the file's.
 const LONGEST: usize = 2000;
-
-fn clipped(message: &str) -> Cow<'_, str> {
-    match message.char_indices().nth(LONGEST) {
-        None => Cow::Borrowed(message),
-        Some((end, _)) => Cow::Owned(format!("{}…", &message[..end])),
-    }
-}
 
 /// The characters before a place in its line. Mistakes come in the order of the text, so that a line with many is gone over once.
 #[derive(Debug, Default)]

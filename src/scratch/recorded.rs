@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::digest::digest;
-use super::{Request, Rules, Scratch};
+use super::{Answered, Request, Rules, Scratch};
 use crate::gpu::Gpu;
 use crate::meta::{cut, plain};
 use crate::whole;
@@ -105,8 +105,10 @@ impl Recorded {
 
 impl Scratch for Recorded {
     fn bytes(&self, gpu: &Gpu, request: &Request) -> u64 {
-        let known = self.scratch.as_ref().and_then(|scratch| scratch.get(&request.to_string()).copied());
-        known.unwrap_or_else(|| Rules.bytes(gpu, request))
+        match &self.scratch {
+            Some(answers) => Answered { answers, otherwise: &Rules }.bytes(gpu, request),
+            None => Rules.bytes(gpu, request),
+        }
     }
 
     fn origin(&self) -> String {

@@ -48,23 +48,27 @@ fn recurrent_networks_take_cudnns_scratch() {
     }
 }
 
+/// The workspace of LSTMs of that size in every direction.
+fn cubes(size: u64) -> Recurrent {
+    Recurrent {
+        buffer: Buffer::Workspace,
+        cell: Cell::Lstm,
+        dtype: DType::F32,
+        batch: size,
+        length: size,
+        input: size,
+        hidden: size,
+        layers: size,
+        bidirectional: true,
+        training: true,
+    }
+}
+
 /// Sizes that no GPU has are told as such, and do not overflow.
 #[test]
 fn recurrent_scratch_has_no_bound() {
     let gpu = Gpu::named("h200").unwrap();
-    let request = Recurrent {
-        buffer: Buffer::Workspace,
-        cell: Cell::Lstm,
-        dtype: DType::F32,
-        batch: 1 << 20,
-        length: 1 << 20,
-        input: 1 << 20,
-        hidden: 1 << 20,
-        layers: 1 << 20,
-        bidirectional: true,
-        training: true,
-    };
-    assert_eq!(Rules.bytes(gpu, &Request::Recurrent(request)), i64::MAX.unsigned_abs());
+    assert_eq!(Rules.bytes(gpu, &Request::Recurrent(cubes(1 << 20))), i64::MAX.unsigned_abs());
 }
 
 /// `convolution.csv`: recordings of layers that the built-in trees have not seen, in no batch, type or direction.
@@ -201,19 +205,7 @@ fn a_run_file_that_lacks_what_is_asked_for_is_a_mistake() {
 #[test]
 fn what_a_library_answered_once_counts_again_and_the_rest_is_foreseen() {
     let gpu = Gpu::named("h200").unwrap();
-    let one = Recurrent {
-        buffer: Buffer::Workspace,
-        cell: Cell::Lstm,
-        dtype: DType::F32,
-        batch: 2,
-        length: 4,
-        input: 8,
-        hidden: 8,
-        layers: 1,
-        bidirectional: false,
-        training: true,
-    };
-    let request = |batch| Request::Recurrent(Recurrent { batch, ..one });
+    let request = |batch| Request::Recurrent(Recurrent { batch, ..cubes(8) });
     let (told, untold) = (request(2), request(3));
     let answers = [(told.to_string(), 77)].into();
     let answered = Answered { answers: &answers, otherwise: &Rules };
